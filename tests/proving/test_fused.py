@@ -56,6 +56,21 @@ def test_definitions_hold_in_real_arithmetic(own, fused, old, new):
     assert prove(first, wrong).verdict == "different"
 
 
+def test_the_definition_of_rms_normalisation_holds_in_real_arithmetic():
+    own, _, old, new = DEFINITIONS[-1]
+    models = [_model(own), *(_model(f"y = RMSNormalization <epsilon = {number}> (x, w)") for number in (old, new))]
+    for model in models:
+        model.opset_import[0].version = 23
+    found = prove(*models[:2])
+    assert found.verdict == "rounded"
+    assert "RMSNormalization of ONNX is taken for its definition" in found.rounding
+    inputs = {name: np.random.default_rng(0).standard_normal((2, 4, 8)).astype(np.float32) for name in "xz"}
+    first, second = (run(model, inputs)[0] for model in models[:2])
+    assert error_of(first, second) < 16
+    assert prove(models[0], models[2]).verdict == "different"
+    assert prove(models[1], models[1], runs=False).verdict == "proved"
+
+
 @pytest.mark.parametrize(("fused", "name"), [
     ("y = com.microsoft.BiasGelu (x, b)", "b"), ("y = com.microsoft.FastGelu (x, b)", "b"),
     ("y = com.microsoft.SkipLayerNormalization <epsilon = 0.001> (x, z, w, b, b)", "b"),

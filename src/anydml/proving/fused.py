@@ -46,7 +46,7 @@ Definition = Callable[[Apply, Terms, OperatorCall], Sequence[Term] | None]
 
 def defined(apply: Apply, terms: Terms, call: OperatorCall) -> Sequence[Term] | None:
     """Return a node's results by the definition of its operator; None if there is none for it."""
-    definition = DEFINITIONS.get(call.operator) if call.domain == DOMAIN else None
+    definition = {DOMAIN: DEFINITIONS, "": OWN_DEFINITIONS}.get(call.domain, {}).get(call.operator)
     first = call.term(0)
     if definition is None or first is None or first.shape is None or first.dtype is None:
         return None
@@ -228,4 +228,7 @@ DEFINITIONS: Mapping[str, Definition] = {
     "Gelu": _gelu, "QuickGelu": _quick_gelu, "SimplifiedLayerNormalization": _simply_normalised,
     "SkipLayerNormalization": _skip_normalised, "TransposeMatMul": _matmul,
 }  # fmt: skip
-"""Definitions by operator."""
+"""Definitions of ONNX Runtime's operators, by operator."""
+
+OWN_DEFINITIONS: Mapping[str, Definition] = {"RMSNormalization": _simply_normalised}
+"""Definitions of ONNX's own operators, by operator."""

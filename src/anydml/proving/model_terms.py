@@ -234,7 +234,7 @@ class Reader:
             call = plain
         apply = partial(self._apply, call.opsets)
         if self.mover.is_real and (fused := defined(apply, self.terms, call)) is not None:
-            self.mover.rounded.add(f"{call.operator} of com.microsoft is taken for its definition")
+            self.mover.rounded.add(f"{call.operator} of {call.domain or 'ONNX'} is taken for its definition")
             return fused
         if self.mover.merges and (apart := decompose(apply, self.mover, call)) is not None:
             return apart
