@@ -394,6 +394,25 @@ def test_errors(call, message):
         call()
 
 
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([0.5], "lacks some values"),
+        ([300], "lacks some values"),
+        ([np.nan], "lacks some values"),
+        ([1j], "lacks some values"),
+        (np.ma.array([1], mask=True), "masked array"),
+        (["a"], "invalid literal|lacks some values"),
+    ],
+    ids=repr,
+)
+def test_values_that_a_tensor_cannot_hold_are_refused(value, message):
+    desc = dml.TileOperatorDesc(T("INT8", [1]), T("INT8", [2]), [2])
+    assert "1" in str(dml.explain(desc, [1.0]))
+    with pytest.raises(ValueError, match=message):
+        dml.explain(desc, value)
+
+
 def test_saved_files_are_what_is_shown(tmp_path):
     explanation = dml.explain(dml.TileOperatorDesc(T("INT8", [1]), T("INT8", [2]), [2]))
     for name, text in (("a.html", explanation.html()), ("b.SVG", explanation.svg())):

@@ -31,7 +31,7 @@ def of_desc(desc: OperatorDesc, arrays: Sequence[Any], device: str, compiled: st
 
     Raises:
         DescError: the desc breaks a rule.
-        ValueError: there are more arrays than inputs, or a shape differs.
+        ValueError: there are more arrays than inputs, one has a mask, a shape differs, or integers do not fit.
     """
     desc.check()
     if len(arrays) > len(desc.inputs):
@@ -40,7 +40,11 @@ def of_desc(desc: OperatorDesc, arrays: Sequence[Any], device: str, compiled: st
         )
     values: dict[int, Array] = {}
     for number, ((name, tensor), array) in enumerate(zip(desc.inputs, arrays, strict=False)):
-        converted = np.asarray(array, tensor.data_type.dtype)
+        given = as_numpy("explain", name, array)
+        with np.errstate(all="ignore"):
+            converted = given.real.astype(tensor.data_type.dtype)
+        if given.dtype.kind == "c" or (converted.dtype.kind in "iu" and not np.array_equal(converted, given)):
+            raise ValueError(f"{desc.OPERATOR}: {name} is {tensor.data_type}, which lacks some values of the array")
         if converted.shape != tensor.sizes:
             raise ValueError(
                 f"{desc.OPERATOR}: {name} is {list(tensor.sizes)}, but the array is {list(converted.shape)}"
