@@ -42,7 +42,7 @@ def pick_along(node: Node, ctx: LoweringContext, x: Tensor, indices: Tensor) -> 
         return ctx.empty_result(node, indices.shape, x.dtype)
     if not x.shape[axis]:
         message = f"axis {axis} of data is empty, but there are indices"
-        raise node.error(message, "data", "there must be an element to read")
+        raise node.error(message, "data", "data must have an element to read")
     return ctx.result(
         node, picking.pick_along(within(array, indices.shape, axis), index, axis, out_of_range_treatment(indices))
     )
