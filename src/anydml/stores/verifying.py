@@ -234,10 +234,6 @@ def _compare_checksums(alike: Shapes, first: Mapping[str, str], second: Mapping[
             yield Difference(name, "checksum", f"{show(name)} differs: SHA-256 {first[name]} and {second[name]}")
 
 
-MAX_PART = 16 << 20
-"""Maximum bytes of each side that are compared at once; more make no fewer requests of 8 MiB."""
-
-
 def _compare_elements(
     first: ReadTensors,
     second: ReadTensors,
@@ -253,7 +249,7 @@ def _compare_elements(
     with ExitStack() as opened:
         pairs = list[Iterator[tuple[list[Part], list[Array]]]]()
         for side in sides:
-            readings = opened.enter_context(closing(side.read(parts_of(alike, min(memory // 8, MAX_PART)))))
+            readings = opened.enter_context(closing(side.read(parts_of(alike, memory // 8))))
             pairs.append(ahead(readings, opened.enter_context(ThreadPoolExecutor(1))))
         for (parts, ours), (_, theirs) in zip(*pairs, strict=True):
             for part, our_bytes, their_bytes in zip(parts, ours, theirs, strict=True):
