@@ -216,12 +216,12 @@ def test_manifests_are_written_once_and_read_with_care(tmp_path, capsys):
         ({**whole, "anydml_manifest": 2}, "is a manifest of version 2, but this version of anydml reads version 1"),
         ({**whole, "tensors": []}, "is a manifest without tensors"),
         ({**whole, "files": []}, "must be an object, not"),
-        ({**whole, "files": {"config.json": "00"}}, "64 digits"),
+        ({**whole, "files": {"config.json": "00"}}, "64 hexadecimal digits"),
         ({**whole, "tensors": {"ids": 3}}, "is not an object with dtype"),
         ({**whole, "tensors": {"ids": {**entry, "dtype": "object"}}}, "must be a dtype"),
         ({**whole, "tensors": {"ids": {**entry, "dtype": "f4,("}}}, "must be a dtype"),
         ({**whole, "tensors": {"ids": {**entry, "shape": [-1]}}}, "must be a list of integers from 0"),
-        ({**whole, "tensors": {"ids": {**entry, "sha256": "x"}}}, "64 digits"),
+        ({**whole, "tensors": {"ids": {**entry, "sha256": "x"}}}, "64 hexadecimal digits"),
     ):
         (tmp_path / "other.json").write_text(json.dumps(content))
         with pytest.raises(ModelError, match=said):
