@@ -101,10 +101,10 @@ def run(
             journal.add(number, plan.blocking.block_bytes(number))
             journal.finished.add(number)
         if not journal.is_whole or not staging.has_all():
-            begin: Callable[[], None] = partial(_begin, staging, journal, digest)
+            begin: Callable[[], None] | None = partial(_begin, staging, journal, digest)
             if journal.is_taken or write is not None:
-                begin()
-                begin = _has_begun
+                _begin(staging, journal, digest)
+                begin = None
             plan.resumed = len(journal.finished)
             _write_remaining(plan, journal, digest, progress, write or partial(_write_here, plan, begin))
             try:
@@ -142,10 +142,6 @@ def _begin(staging: Staging | StagingElsewhere, journal: Journal | JournalElsewh
         staging.begin()
 
 
-def _has_begun() -> None:
-    pass
-
-
 def _describe_kept(journal: Journal | JournalElsewhere, blocks: int, staging: Staging | StagingElsewhere) -> str:
     """Describe the files that an interrupted run leaves."""
     if journal.is_empty and not journal.is_whole:
@@ -157,14 +153,21 @@ def _describe_kept(journal: Journal | JournalElsewhere, blocks: int, staging: St
 
 def _write_here(
     plan: BasePlan,
-    begin: Callable[[], None],
+    begin: Callable[[], None] | None,
     _digest: str,
     numbers: Iterable[int],
     finished: Callable[[int, int], None],
 ) -> None:
-    """Write blocks; while the outputs are begun, the first of them are read."""
+    """Write blocks; if outputs are still to be begun, the first blocks are read meanwhile."""
+    if begin is None:
+        with writer_of(plan) as writer:
+            writer.write(numbers, finished)
+        return
     with ThreadPoolExecutor(1, "anydml-begin") as pool:
-        begun = pool.submit(begin)
+        try:
+            begun = pool.submit(begin)
+        except RuntimeError as error:
+            raise MemoryError(f"{plan.name}: {error}") from None
         with writer_of(plan, begun.result) as writer:
             writer.write(numbers, finished)
         begun.result()
