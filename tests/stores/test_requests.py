@@ -22,7 +22,7 @@ WATCHED = []
 
 
 @sys.addaudithook
-def _resources(event, arguments):
+def _opened(event, arguments):
     """Count what is opened in the folder that is watched."""
     if event == "open" and WATCHED and isinstance(arguments[0], (str, os.PathLike)):
         path = Path(arguments[0])

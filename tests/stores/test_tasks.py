@@ -231,5 +231,5 @@ def test_plans_of_other_versions_and_of_files_are_refused():
     np.save("x.npy", X)
     with pytest.raises(AnydmlError, match="tasks are for arrays in chunks"):
         stores.plan_tasks("p.json", "x.npy", "y.npy")
-    with pytest.raises(AnydmlError, match="tasks must be a number from 1"):
+    with pytest.raises(AnydmlError, match="tasks must be a number of tasks, at least 1"):
         stores.plan_tasks("p.json", "x.zarr", "y.zarr", 0)
