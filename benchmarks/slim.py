@@ -1,7 +1,7 @@
-"""What `anydml slim` leaves of models' movement, beside onnxslim, onnxsim and ONNX Runtime's own optimisation.
+"""What `anydml slim` leaves of models' movement, beside onnxslim, onnxsim and ONNX Runtime's own optimization.
 
 Bytes and nodes are those that ONNX Runtime reports when it runs the files as they are. Latencies are those of sessions
-with all its optimisations, divided by that of the exported file; "noise" is the same for the exported file twice.
+with all its optimizations, divided by that of the exported file; "noise" is the same for the exported file twice.
 
 A file with an attention operator of com.microsoft is marked with a star. What that operator moves inside is not
 reported, and other runtimes do not have it, so the means are given with and without these files.
@@ -152,7 +152,7 @@ def _bytes(tensor: dict[str, list[int]]) -> int:
 
 
 def runner(path: Path, given: Feeds) -> Run:
-    """Return a function that runs a model with all optimisations."""
+    """Return a function that runs a model with all optimizations."""
     chosen = options(onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL)
     session = onnxruntime.InferenceSession(str(path), chosen, providers=["CPUExecutionProvider"])
     return lambda: session.run(None, given)

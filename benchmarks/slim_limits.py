@@ -1,6 +1,6 @@
 """What removing movement can save of a model: ONNX Runtime's time for the nodes that compute, without the others.
 
-The model is taken as ONNX Runtime optimises it. Each value that a node of movement makes is an input of what is left,
+The model is taken as ONNX Runtime optimizes it. Each value that a node of movement makes is an input of what is left,
 so that all nodes that compute read the same numbers as before. A tool is faster than that only if it changes nodes that
 compute, or what ONNX Runtime fuses.
 """
@@ -27,10 +27,10 @@ def compute_alone(path: Path, given: Feeds, folder: Path) -> Run:
     Args:
         path: the model.
         given: its inputs.
-        folder: a folder for the model as ONNX Runtime optimises it.
+        folder: a folder for the model as ONNX Runtime optimizes it.
     """
     levels, providers = onnxruntime.GraphOptimizationLevel, ["CPUExecutionProvider"]
-    chosen, saved = options(levels.ORT_ENABLE_ALL), folder / "optimised.onnx"
+    chosen, saved = options(levels.ORT_ENABLE_ALL), folder / "optimized.onnx"
     chosen.optimized_model_filepath = str(saved)
     onnxruntime.InferenceSession(str(path), chosen, providers=providers)
     model = onnx.load(saved)
@@ -46,7 +46,7 @@ def compute_alone(path: Path, given: Feeds, folder: Path) -> Run:
     graph.node.extend(nodes)
     graph.input.extend(_declared(name, values[name]) for name in read)
     graph.output.append(_declared(last, values[last]))
-    # The optimised model is not optimised again: nothing of it becomes a constant, and unread results are computed.
+    # The optimized model is not optimized again: nothing of it becomes a constant, and unread results are computed.
     none = options(levels.ORT_DISABLE_ALL)
     session = onnxruntime.InferenceSession(model.SerializeToString(), none, providers=providers)
     bound = session.io_binding()
@@ -57,7 +57,7 @@ def compute_alone(path: Path, given: Feeds, folder: Path) -> Run:
 
 
 def _values(model: onnx.ModelProto, given: Feeds) -> dict[str, Any]:
-    """Return what all nodes of an optimised model make."""
+    """Return what all nodes of an optimized model make."""
     known = {value.name for value in model.graph.output}
     names = [name for node in model.graph.node for name in node.output if name and name not in known]
     whole = onnx.ModelProto()

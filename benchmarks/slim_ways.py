@@ -2,7 +2,7 @@
 
 The ways are those of PyTorch's two exporters, with and without open sizes. For each model and tool: bytes moved when
 ONNX Runtime runs the file as it is, all nodes, processor seconds, how far results are off, the verdict, and, with
-`--latency`, ONNX Runtime's time with all its optimisations by that of the exported file, on one thread. All files run
+`--latency`, ONNX Runtime's time with all its optimizations by that of the exported file, on one thread. All files run
 in random turns, and so do the exported file's nodes that compute, without the others: what removing movement can save.
 
 Needs torch, transformers, onnxscript, onnxslim and onnxsim.

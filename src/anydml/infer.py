@@ -46,7 +46,8 @@ def normalize_axis(name: str, rank: int, axis: int) -> int:
         message = f"{name}: axis is {axis}, but the array has {count_noun(rank, 'dimension')}"
         if not rank and name in ("join", "ConcatTraining"):
             message += ": pass a list of arrays, each with at least one dimension"
-        raise DescError(message, name, "axis", f"axis must be {-rank} to {rank - 1}" if rank else "at least one axis")
+        rule = f"axis must be {-rank} to {rank - 1}" if rank else "the array must have at least one axis"
+        raise DescError(message, name, "axis", rule)
     return axis + rank if axis < 0 else axis
 
 

@@ -134,7 +134,7 @@ ERRORS = [
     (dispatch(OutputTensor="A"), "commands[0].bindings.OutputTensor: DML_SLICE: OutputTensor overlaps InputTensor"),
     (
         lambda m: m["commands"][0].update(bindings={"InputTensr": "A", "OutputTensor": "B"}),
-        'commands[0].bindings.InputTensor: nothing is bound to "every other"; there is no "InputTensr"',
+        'commands[0].bindings.InputTensor: has no resource, and "every other" needs one; there is no "InputTensr"',
     ),
     (
         lambda m: operator(m)["desc"].update(Strides=[3]),

@@ -110,7 +110,7 @@ def test_a_transformer_that_pytorch_exports(check):
     code, lines, _ = check(model)
     assert code == 3
     assert lines[0].startswith(
-        "m.onnx: no node was checked at DML_FEATURE_LEVEL_6_4; 6 movement nodes were not looked at; 10 nodes compute"
+        "m.onnx: no node was checked at DML_FEATURE_LEVEL_6_4; 6 movement nodes were not checked; 10 nodes compute"
     )
     assert lines[0].endswith("; 6 nodes of shape arithmetic run on the host")
     (line,) = lines[1:]
@@ -129,10 +129,10 @@ def test_sizes_that_are_only_named_are_named_together(check):
     code, lines, _ = check(model)
     assert code == 3
     assert lines == [
-        "m.onnx: 2 movement nodes were not looked at; 1 movement node conforms to DML_FEATURE_LEVEL_6_4",
+        "m.onnx: 2 movement nodes were not checked; 1 movement node conforms to DML_FEATURE_LEVEL_6_4",
         "    Transpose: 1 conforms",
         LOWEST.format("1_0"),
-        "m.onnx: 2 nodes are not looked at, because sizes are symbolic (Transpose 2): give --size N=4 --size seq len=4",
+        "m.onnx: 2 nodes are not checked, because sizes are symbolic (Transpose 2): give --size N=4 --size seq len=4",
     ]
     code, lines, _ = check(model, "--size", "N=4", "--size", "seq len=4")
     assert (code, lines) == (
@@ -217,11 +217,11 @@ def test_the_codes(check):
     broken = parsed("g (float[2, 3] x) => (float[A] y) { y = Concat <axis = 7> (x, x) z = Transpose (y) }")
     code, lines, _ = check(broken, "-v")
     assert code == 1
-    assert lines[0] == "m.onnx: 1 movement node was not looked at; 1 problem in 1 node"
+    assert lines[0] == "m.onnx: 1 movement node was not checked; 1 problem in 1 node"
     assert lines[1].startswith('m.onnx: node "Concat_0" (Concat): axis is 7, but the rank is 2')
     assert lines[4] == "    Concat: 1 with problems"
     assert lines[5] == (
-        'm.onnx: 1 node is not looked at, because sizes are unknown (Transpose 1); first "Transpose_1": '
+        'm.onnx: 1 node is not checked, because sizes are unknown (Transpose 1); first "Transpose_1": '
         'its sizes depend on node "Concat_0" (Concat), which breaks a rule'
     )
     assert 'Transpose_1: not checked: its sizes depend on node "Concat_0" (Concat), which breaks a rule' in lines[6]
@@ -273,18 +273,20 @@ def test_shape_arithmetic_is_counted_apart(check):
     assert (code, lines) == (
         3,
         [
-            "m.onnx: 1 movement node was not looked at; 2 movement nodes conform to DML_FEATURE_LEVEL_6_4; "
+            "m.onnx: 1 movement node was not checked; 2 movement nodes conform to DML_FEATURE_LEVEL_6_4; "
             "1 node computes and is out of scope: Relu 1; 2 nodes of shape arithmetic run on the host",
             "    Transpose: 1 conforms",
             "    Gather: 1 conforms",
             LOWEST.format("4_1") + "; with 64-bit integers emulated, DML_FEATURE_LEVEL_2_1",
-            'm.onnx: 1 node is not looked at, because sizes are unknown (Reshape 1); first "Reshape_7": '
+            'm.onnx: 1 node is not checked, because sizes are unknown (Reshape 1); first "Reshape_7": '
             "shape is known only when the graph runs",
         ],
     )
     code, lines, _ = check(model)
     assert code == 3
-    assert lines[0].startswith("m.onnx: no node was checked at DML_FEATURE_LEVEL_6_4; 2 movement nodes were not looked")
+    assert lines[0].startswith(
+        "m.onnx: no node was checked at DML_FEATURE_LEVEL_6_4; 2 movement nodes were not checked"
+    )
     assert lines[0].endswith("; 4 nodes of shape arithmetic run on the host")
     # INT64 is refused by old levels, but not where the host has it.
     code, lines, _ = check(model, "--size", "N=2", "--feature-level", "2_1", "--json")
@@ -383,7 +385,7 @@ def test_constant_indices_in_external_data_are_looked_at(check, tmp_path, wrong)
     tensor.ClearField("raw_data")
     code, lines, _ = check(model)
     assert code == 3
-    assert "1 movement node was not looked at" in lines[0]
+    assert "1 movement node was not checked" in lines[0]
     code, lines, _ = check(model, "-v")
     assert 'the constant indices "i" were not read' in "\n".join(lines)
     (tmp_path / "weights.bin").write_bytes(bytes(8) + indices.tobytes())
@@ -432,12 +434,12 @@ def test_the_lowest_level_is_the_first_without_problems(check, body):
 def test_movement_in_bodies_is_not_looked_at(check, body):
     code, lines, _ = check(parsed(f"g {body}", 17))
     assert code == 3
-    assert lines[0].startswith("m.onnx: 1 movement node was not looked at; 1 movement node conforms")
-    assert any("bodies are not looked at: " in line for line in lines)
+    assert lines[0].startswith("m.onnx: 1 movement node was not checked; 1 movement node conforms")
+    assert any("bodies are not checked: " in line for line in lines)
     report = json.loads(check(parsed(f"g {body}", 17), "--json")[1][0])
     assert report["not_looked_at"] == 1
     (left,) = (each for each in report["not_checked"] if each["place"] == "n")
-    assert re.fullmatch(r"its bodies were not looked at, which have \d movement nodes?", left["message"])
+    assert re.fullmatch(r"its bodies were not checked, which have \d movement nodes?", left["message"])
 
 
 def test_what_moves_apart_from_the_device_is_said(check):

@@ -225,7 +225,7 @@ def test_graphs_without_shapes(field, lacks):
         assert len(to_descs(model)) == 1
 
 
-class Unserialisable:
+class Unserializable:
     """A model that protobuf cannot count: one of more than 2 GiB."""
 
     def __init__(self, model):
@@ -240,14 +240,14 @@ class Unserialisable:
     SerializeToString = ByteSize
 
 
-def test_models_that_protobuf_cannot_serialise(monkeypatch):
+def test_models_that_protobuf_cannot_serialize(monkeypatch):
     tensor = numpy_helper.from_array(np.zeros(1000, np.int64), "w")
-    large = Unserialisable(made([helper.make_node("Identity", ["w"], ["y"])], tensors=[tensor]))
+    large = Unserializable(made([helper.make_node("Identity", ["w"], ["y"])], tensors=[tensor]))
     with pytest.raises(MemoryError):
         check(large)
     monkeypatch.setattr(checks, "MAX_BYTES", 7999)
     check(large)
-    with pytest.raises(ModelError, match="cannot be serialised: it has 2 GiB or more"):
+    with pytest.raises(ModelError, match="cannot be serialized: it has 2 GiB or more"):
         checks.serialize(large)
     assert checks.serialize(ModelProto(ir_version=8)) == b"\x08\x08"
 

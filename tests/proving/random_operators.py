@@ -209,7 +209,7 @@ def _scanned(d, x, shape):
                           **d.maybe(mode=d.choice(["constant", "edge", "reflect"])))  # fmt: skip
 
 
-def _normalised(d, x, shape):
+def _normalized(d, x, shape):
     count = shape[1]
     eps = d.maybe(epsilon=d.choice([1e-5, 1e-3]))
     match d.number(0, 5):
@@ -345,7 +345,7 @@ def _called(d, x, shape):
 
 MAKERS = [
     _along, _reduced, _sought, _squeezed, _unary, _unary, _clipped, _binary, _binary, _cast, _reshaped, _reshaped,
-    _picked, _picked, _scanned, _normalised, _quantized, _windowed, _windowed, _blocks, _multiplied, _repeated,
+    _picked, _picked, _scanned, _normalized, _quantized, _windowed, _windowed, _blocks, _multiplied, _repeated,
     _repeated, _resized, _branched, _called,
 ]  # fmt: skip
 

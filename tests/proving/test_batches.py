@@ -29,9 +29,9 @@ BODIES = {
     "sums of rows": "p = ReduceSum(x, one)  y = Add(p, x)",
     "sums of rows, by slices": """a = Slice(x, one, end, one)  b = Slice(x, zero, one, one)  p = Concat<axis=1>(a, b)
         s = ReduceSum(p, one)  y = Add(x, s)""",
-    "normalised": "y = Softmax<axis=0>(x)",
-    "normalised, moved": "p = Transpose<perm=[1,0,2]>(x)  q = Softmax<axis=1>(p)  y = Transpose<perm=[1,0,2]>(q)",
-    "normalised in rows": "y = Softmax<axis=1>(x)",
+    "normalized": "y = Softmax<axis=0>(x)",
+    "normalized, moved": "p = Transpose<perm=[1,0,2]>(x)  q = Softmax<axis=1>(p)  y = Transpose<perm=[1,0,2]>(q)",
+    "normalized in rows": "y = Softmax<axis=1>(x)",
 }
 GIVEN = {
     name: f"{HEADER}{CONSTANTS} {{ least = Constant<value_ints=[-99]>() shape = Shape(x) {body} }}"
@@ -72,7 +72,7 @@ def test_what_is_proved_is_the_same(first, outputs):
         ("rolled by slices", "rolled by indices"),
         ("rolled by indices", "rolled by slices"),
         ("sums of rows", "sums of rows, by slices"),
-        ("normalised", "normalised, moved"),
+        ("normalized", "normalized, moved"),
     ],
 )
 def test_movement_within_a_batch_is_proved(first, second):

@@ -1,4 +1,4 @@
-"""ONNX Runtime's own operators beside their definitions, its optimised models beside the originals, and wrong ones."""
+"""ONNX Runtime's own operators beside their definitions, its optimized models beside the originals, and wrong ones."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_definitions_hold_in_real_arithmetic(own, fused, old, new):
     assert prove(first, wrong).verdict == "different"
 
 
-def test_the_definition_of_rms_normalisation_holds_in_real_arithmetic():
+def test_the_definition_of_rms_normalization_holds_in_real_arithmetic():
     own, _, old, new = DEFINITIONS[-1]
     models = [_model(own), *(_model(f"y = RMSNormalization <epsilon = {number}> (x, w)") for number in (old, new))]
     for model in models:
@@ -143,7 +143,7 @@ def _attention() -> onnx.ModelProto:
     flat = add("Reshape", [add("Transpose", [context], "back", perm=[0, 2, 1, 3]), "flat"], "flattened")
     out = add("Add", [add("MatMul", [flat, constant("wo", 8, 8)], "projected"), constant("bo", 8)], "biased")
     names = [constant("g", 8), constant("h", 8)]
-    first = add("LayerNormalization", [add("Add", ["x", out], "residual"), *names], "normalised", axis=-1)
+    first = add("LayerNormalization", [add("Add", ["x", out], "residual"), *names], "normalized", axis=-1)
     wide = add("Add", [add("MatMul", [first, constant("w1", 8, 16)], "up"), constant("b1", 16)], "upper")
     erf = add("Add", [add("Erf", [add("Div", [wide, "root"], "divided")], "erf"), "one"], "erf1")
     act = add("Mul", [add("Mul", [wide, erf], "wider"), "half"], "act")
@@ -154,25 +154,25 @@ def _attention() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
 
 
-def test_wrong_optimisations_of_a_runtime_are_found(tmp_path):
+def test_wrong_optimizations_of_a_runtime_are_found(tmp_path):
     original = _attention()
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
-    options.optimized_model_filepath, options.log_severity_level = str(tmp_path / "optimised.onnx"), 4
+    options.optimized_model_filepath, options.log_severity_level = str(tmp_path / "optimized.onnx"), 4
     onnxruntime.InferenceSession(original.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    optimised = onnx.load(tmp_path / "optimised.onnx")
-    fused = [node for node in optimised.graph.node if node.domain == "com.microsoft"]
+    optimized = onnx.load(tmp_path / "optimized.onnx")
+    fused = [node for node in optimized.graph.node if node.domain == "com.microsoft"]
     assert fused, "the runtime has fused nodes"
-    found = prove(original, optimised)
+    found = prove(original, optimized)
     assert (found.verdict, found.names) == ("rounded", ["N", "S"])
     numbers = [(node, each) for node in fused for each in node.attribute if each.name in ("alpha", "epsilon")]
     assert numbers
     for _, each in numbers:
         right = each.f
         each.f = right * 2 + 0.5
-        assert prove(original, optimised).verdict == "different"
+        assert prove(original, optimized).verdict == "different"
         each.f = right
-    assert prove(original, optimised).verdict == "rounded"
+    assert prove(original, optimized).verdict == "rounded"
 
 
 def test_what_is_clipped_on_one_side_is_computed_ahead():

@@ -62,7 +62,7 @@ FACTORS_MERGED = {
                              {"k": K * S, "b": C}),
     "two biases": ("Conv x k b -> p; Add p h -> y", {"k": K, "b": C, "h": H}, "Conv x k b -> y",
                    {"k": K, "b": C + H[:, 0]}),
-    "a normalisation": (
+    "a normalization": (
         "Conv x k -> p; BatchNormalization p c b m v epsilon=1e-3 -> y",
         {"k": K, "c": C, "b": C + 1, "m": C * 2, "v": VARIANCE},
         "Conv x k b -> y", {"k": K * SCALE[:, None, None], "b": C + 1 - C * 2 * SCALE}),
@@ -107,7 +107,7 @@ def test_weights_that_are_multiplied_alike_are_compared_bit_for_bit():
 
 
 REFUSED = {
-    "a normalisation": {"b": (C + 1).reshape(1, 5)},
+    "a normalization": {"b": (C + 1).reshape(1, 5)},
     "a convolution": {"b": C.reshape(1, 5, 1)},
     "no root": {"v": -VARIANCE},
 }

@@ -73,7 +73,16 @@ def test_casts_to_fewer_digits_and_back_are_kept(values, back):
     assert prove(plain, cast, runs=False).verdict == "undecided"
 
 
-def test_a_normalisation_for_training_is_no_other():
+@pytest.mark.parametrize("values", [1, 3, 7, 10, 16, 17, 19])
+def test_integers_are_not_held_by_short_floats(values):
+    text = '<ir_version: 10, opset_import: ["": 23]> g (int8[N] x) => (int8[N] y) { '
+    plain = parser.parse_model(f"{text} y = Identity (x) }}")
+    cast = parser.parse_model(f"{text} a = Cast <to = {values}> (x) y = Cast <to = 3> (a) }}")
+    expected = "undecided" if values in (16, 17, 19) else "proved"
+    assert prove(plain, cast, runs=False).verdict == expected
+
+
+def test_a_normalization_for_training_is_no_other():
     """Before opset 14, BatchNormalization is for training if it has more outputs than one."""
     text = """<ir_version: 9, opset_import: ["": 9]> g (float[N,2,3] x) => (float[A,B,C] y)
         <float[2] s = {1.0, 2.0}> { OUTPUTS = BatchNormalization (x, s, s, s, s) }"""

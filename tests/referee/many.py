@@ -24,7 +24,7 @@ from anydml.referee.directml.cases import directml_cases, tensor_view
 from anydml.referee.directml.model_folders import without_undefined
 from anydml.referee.protos import model_of
 from anydml.referee.verdicts import as_array
-from anydml.referee.webnn.cases import test_of, webnn_cases
+from anydml.referee.webnn.cases import as_wpt_test, webnn_cases
 from anydml.referee.webnn.run_graphs import run
 
 
@@ -86,7 +86,7 @@ def webnn(count: int, seed: int) -> Iterator[Outcome]:
     for case in webnn_cases(count=count, seed=seed):
         found: Any = None
         try:
-            found = run(test_of(case)["graph"])
+            found = run(as_wpt_test(case)["graph"])
             agrees = _agree(found, case.outputs)
         except AnydmlError as error:
             found, agrees = error, False

@@ -27,8 +27,8 @@ from anydml.referee.nodes import evaluate
 from anydml.referee.operators import OPERATORS
 from anydml.referee.shrinking import shrink_all
 from anydml.referee.webnn.calls_to_nodes import call_in
+from anydml.referee.webnn.cases import as_wpt_test as case_test
 from anydml.referee.webnn.cases import by_operator, webnn_cases, write_webnn
-from anydml.referee.webnn.cases import test_of as case_test
 from anydml.referee.webnn.features import reachable_features as webnn_reachable
 from anydml.referee.webnn.operators import WEBNN
 from anydml.referee.webnn.steps import RULES

@@ -74,7 +74,7 @@ def test_is_computed_once_or_ahead(constants, nodes, left):
         "n = Div (x, s) m = Mul (n, ones) y = Relu (m)",
     ],
 )
-def test_scales_of_1_that_make_a_normalisation_stay(nodes):
+def test_scales_of_1_that_make_a_normalization_stay(nodes):
     text = "g (float[2,3] x) => (float[2,3] y) <float one = {1}, float two = {2}, float[3] ones = {1, 1, 1}>"
     text = f"{text} {{ p = Pow (x, two) q = ReduceMean <keepdims = 1> (p) s = Sqrt (q) {nodes} }}"
     expected = _kinds(parser.parse_model(HEAD + text.replace("Reciprocal (s)", "Div (one, s)")))

@@ -18,7 +18,7 @@ SIZES = {"N": 2, "S": 5}
 LAYER = ["MatMul", "Add", "LayerNormalization", "MatMul", "Relu"]
 
 
-def optimised(model, path):
+def optimized(model, path):
     """The operators that ONNX Runtime runs of a model, and its results."""
     options = onnxruntime.SessionOptions()
     options.optimized_model_filepath = str(path)
@@ -34,7 +34,7 @@ def optimised(model, path):
 
 
 def layer(sizes):
-    """A layer whose sum is normalised, and movement that undoes itself, in whose place Reshapes may come."""
+    """A layer whose sum is normalized, and movement that undoes itself, in whose place Reshapes may come."""
     random = np.random.default_rng(1)
     constants = {"w": (64, 64), "scale": (64,), "bias": (64,), "again": (64, 64)}
     graph = f"""<ir_version: 8, opset_import: ["": 17]>
@@ -57,13 +57,13 @@ def layer(sizes):
 
 
 @pytest.mark.parametrize("sizes", ["2, 16, 64", "N, 16, 64", "N, S, 64"])
-def test_sums_are_normalised_apart(sizes, tmp_path):
+def test_sums_are_normalized_apart(sizes, tmp_path):
     before = layer(sizes)
-    kinds, expected = optimised(before, tmp_path / "before.onnx")
+    kinds, expected = optimized(before, tmp_path / "before.onnx")
     assert "SkipLayerNormalization" in kinds, "the rewrite is for what ONNX Runtime does"
     slimmed = slim(before)
     assert proved(before, slimmed.model)
-    kinds, results = optimised(slimmed.model, tmp_path / "after.onnx")
+    kinds, results = optimized(slimmed.model, tmp_path / "after.onnx")
     assert "SkipLayerNormalization" not in kinds
     assert "LayerNormalization" in kinds
     np.testing.assert_allclose(results[0], expected[0], rtol=1e-5, atol=1e-5)
@@ -93,10 +93,10 @@ def test_matrices_are_transposed_last(tmp_path):
         z = Mul (d, scale)
     }"""
     before = parser.parse_model(graph)
-    kinds, expected = optimised(before, tmp_path / "before.onnx")
+    kinds, expected = optimized(before, tmp_path / "before.onnx")
     assert "Transpose" in kinds
     slimmed = slim(before)
-    kinds, results = optimised(slimmed.model, tmp_path / "after.onnx")
+    kinds, results = optimized(slimmed.model, tmp_path / "after.onnx")
     assert "Transpose" not in kinds
     np.testing.assert_allclose(results[0], expected[0], rtol=1e-5)
 
@@ -107,11 +107,11 @@ RMS = """<ir_version: 8, opset_import: ["": 18]> g (TYPE[N,4,8] x) => (TYPE[N,4,
     part = Reciprocal (root) normal = Mul (x, part) y = Mul (normal, scale) }"""
 
 
-def test_normalisations_by_reciprocals_of_roots_are_found(tmp_path):
+def test_normalizations_by_reciprocals_of_roots_are_found(tmp_path):
     before = parser.parse_model(RMS.replace("TYPE", "float"))
     after = slim(before).model
-    assert "SimplifiedLayerNormalization" not in optimised(before, tmp_path / "before.onnx")[0]
-    assert optimised(after, tmp_path / "after.onnx")[0] == ["SimplifiedLayerNormalization"]
+    assert "SimplifiedLayerNormalization" not in optimized(before, tmp_path / "before.onnx")[0]
+    assert optimized(after, tmp_path / "after.onnx")[0] == ["SimplifiedLayerNormalization"]
     given = {"x": np.random.default_rng(0).standard_normal((3, 4, 8)).astype(np.float32)}
     np.testing.assert_array_equal(run(before, given)[0], run(after, given)[0])
     assert prove(before, after, runs=False).verdict == "proved"

@@ -1,4 +1,4 @@
-"""Primes that stand for symbolic sizes: what is derived from these is recognised, too."""
+"""Primes that stand for symbolic sizes: what is derived from these is recognized, too."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def model():
     return parser.parse_model(MODEL)
 
 
-def test_what_is_derived_from_sizes_is_recognised(model):
+def test_what_is_derived_from_sizes_is_recognized(model):
     model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "N"
     n, h, w = map(name, "NHW")
     rows, columns = quotient(h - 1, 4) + 1, quotient(w - 1, 4) + 1

@@ -1,4 +1,4 @@
-"""Tensors in blocks, F4 and F6 of safetensors and quantised types of GGUF: moved whole, and never divided."""
+"""Tensors in blocks, F4 and F6 of safetensors and quantized types of GGUF: moved whole, and never divided."""
 
 import json
 import warnings
@@ -202,7 +202,7 @@ def test_what_has_no_blocks_refuses_them(small, tmp_path):
             make()
 
 
-def test_all_quantised_types_of_gguf(tmp_path, capsys):
+def test_all_quantized_types_of_gguf(tmp_path, capsys):
     gguf = pytest.importorskip("gguf", reason="gguf is not installed")
     sizes = {each.name: size for each, size in gguf.GGML_QUANT_SIZES.items() if size[0] > 1}
     assert all(BLOCKS[name] == size for name, size in sizes.items())

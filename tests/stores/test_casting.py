@@ -123,7 +123,7 @@ def test_what_means_nothing_is_refused(tmp_path):
     assert not (tmp_path / "y.safetensors").exists()
 
 
-def test_scales_of_quantised_weights_keep_their_dtypes(tmp_path, capsys):
+def test_scales_of_quantized_weights_keep_their_dtypes(tmp_path, capsys):
     floats = np.linspace(0, 1, 8, dtype="f4")
     kept = {
         "gptq.qweight": np.ones((4, 8), "i4"), "gptq.qzeros": np.ones((1, 1), "i4"), "gptq.scales": floats[None],
@@ -135,7 +135,7 @@ def test_scales_of_quantised_weights_keep_their_dtypes(tmp_path, capsys):
     save_file({**kept, **cast}, tmp_path / "in.safetensors")
     plan = stores.reshard(tmp_path / "in.safetensors", tmp_path / "out.safetensors", dtype="bf16")
     said = next(
-        each for each in plan.remarks if each.startswith("keeps the dtypes of 5 tensors of quantised weights: ")
+        each for each in plan.remarks if each.startswith("keeps the dtypes of 5 tensors of quantized weights: ")
     )
     assert all(name in said for name in ("gptq.scales", "int8.SCB", "nf4.weight.absmax", "packed.weight_scale"))
     plan.run()
@@ -186,7 +186,7 @@ def test_only_what_is_beside_integers_keeps_its_dtype(integers, kept, cast, tmp_
     given = {name: np.ones(8, dtype) for name, dtype in integers.items()} | dict.fromkeys([*kept, *cast], FLOATS)
     save_file(given, tmp_path / "in.safetensors")
     plan = stores.reshard(tmp_path / "in.safetensors", tmp_path / "out.safetensors", dtype="bf16")
-    assert any("of quantised weights" in each for each in plan.remarks) == bool(kept)
+    assert any("of quantized weights" in each for each in plan.remarks) == bool(kept)
     plan.run()
     found = stores.open(tmp_path / "out.safetensors")
     assert {name: str(found[name].dtype) for name in kept} == dict.fromkeys(kept, "float32")

@@ -119,8 +119,14 @@ def test_broken_layouts_end_in_one_clear_line(tmp_path, capsys):
         ("reshard w w out", "w: is named twice: name the files of each tensor-parallel rank once"),
         ("reshard w out.bin", "a file of another kind: name a .safetensors, .gguf or .npz file, or a folder"),
         ("reshard w out --shard-size 0", "such as 5GB"),
-        ("reshard w out --tp 4", "4 ranks cannot share evenly its axis 0: use 3 or 6 ranks; or in a layout, slice it"),
-        ("reshard w out --layout l.toml", 'has no action, but "renam": each rule must have exactly one of rename'),
+        (
+            "reshard w out --tp 4",
+            "divided evenly among 4 ranks: use 3 or 6 ranks; or in a layout, slice it",
+        ),
+        (
+            "reshard w out --layout l.toml",
+            'the unknown "renam": each rule must have exactly one of rename',
+        ),
         ("reshard w out --memory 1", "give at least 4096 B\n"),
     ],
 )

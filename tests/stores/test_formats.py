@@ -444,7 +444,7 @@ def test_keys_of_gguf_keep_their_types(tmp_path):
         assert after.fields[key].contents() == before.fields[key].contents(), key
 
 
-def test_gguf_that_is_quantised_or_broken(numbers, tmp_path):
+def test_gguf_that_is_quantized_or_broken(numbers, tmp_path):
     gguf_file(tmp_path / "x.gguf", numbers, kinds={"blk.2.w": 12})
     with pytest.raises(ModelError, match=r"blk\.2\.w.* of Q4_K, whose rows are not whole blocks.*; drop leaves it out"):
         stores.reshard([tmp_path / "x.gguf"], tmp_path / "y.gguf")

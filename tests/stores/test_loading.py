@@ -159,7 +159,7 @@ def test_rules_and_json(checkpoint, tmp_path):
 
 def test_refusals(checkpoint, tmp_path):
     folder, axes, _ = checkpoint
-    for rank, ranks, message in ((2, 2, "rank must be from 0 to 1, not 2"), (0, 5, "cannot share evenly")):
+    for rank, ranks, message in ((2, 2, "rank must be from 0 to 1, not 2"), (0, 5, "divided evenly among")):
         with pytest.raises(ModelError, match=message):
             stores.plan_load(folder, rank, ranks, axes)
     with pytest.raises(ModelError, match="whose axis is not known"):

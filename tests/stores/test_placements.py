@@ -179,7 +179,7 @@ def test_copies_that_differ_are_refused(tmp_path):
         ({"cp": 2}, 'ranks has the unknown key "cp": use pp, fsdp, ep, tp'),
         ({"tp": 0}, "tp is 0, but must be 1 to 4096"),
         ({"tp": 4096, "pp": 2}, "must be from 1 to 4096, not 8192"),
-        ({"tp": 5}, "not a multiple of|cannot share evenly"),
+        ({"tp": 5}, "not a multiple of|cannot share evenly|divided evenly among"),
     ],
 )
 def test_placements_that_do_not_fit_are_refused(ranks, error, tmp_path):

@@ -346,7 +346,7 @@ def test_ranks_that_cannot_share_are_refused(tmp_path):
         reshard([source], tmp_path / "out", ranks=2)
     layout = tmp_path / "layout.toml"
     layout.write_text('[[axes]]\nmatch = "strange"\nreplicate = true')
-    with pytest.raises(dml.ModelError, match="3 ranks cannot share evenly its axis 0"):
+    with pytest.raises(dml.ModelError, match="its axis 0 cannot be divided evenly among 3 ranks"):
         reshard([source], tmp_path / "out", layout, ranks=3)
     layout.write_text('[[rules]]\nmatch = "strange"\nreplicate = true\n[[axes]]\nmatch = "*"\naxis = 0\nheads = 4')
     with pytest.raises(dml.ModelError, match="4 heads, which 6 ranks cannot share"):

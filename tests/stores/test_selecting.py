@@ -235,8 +235,8 @@ def test_dtypes_have_the_names_that_people_write(tmp_path, dtype):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("fp8", "there are two of 8 bits"), ("int8", "nothing is quantised"), ("q4_k_m", "nothing is quantised"),
-        ("Q8_0", "nothing is quantised"), ("nf4", "nothing is quantised"), ("awq", "nothing is quantised"),
+        ("fp8", "there are two of 8 bits"), ("int8", "does not quantize"), ("q4_k_m", "does not quantize"),
+        ("Q8_0", "does not quantize"), ("nf4", "does not quantize"), ("awq", "does not quantize"),
         ("auto", "dtypes stay as they are"), ("complex64", "must be one of"), ("", "must be one of"),
         (int, "must be one of"), (object, "must be one of"),
     ],

@@ -206,7 +206,7 @@ def test_an_output_that_exists_is_refused():
         (["--plan", "plan.json", "--chunks", "3"], "--chunks is fixed when the plan is made"),
         (["--plan", "plan.json", "x.zarr"], "IN and OUT are needed"),
         (["--task", 1], "IN and OUT are needed"),
-        (["x.zarr", "z", "--plan", "plan.json", "--task", 1], "--task runs a task"),
+        (["x.zarr", "z", "--plan", "plan.json", "--task", 1], "--task takes IN and OUT"),
         (["x.zarr", "z", "--plan", "plan.json", "--verify"], "--plan takes no --dry-run"),
         (["x.zarr", "z", "--tasks", 2], "--tasks is the number"),
     ],

@@ -143,7 +143,7 @@ class Sub(torch.Tensor):
 
 X = torch.arange(24.0).reshape(2, 3, 4)
 OTHERS = {
-    "quantised": lambda: torch.quantize_per_tensor(X, 0.1, 0, torch.qint8),
+    "quantized": lambda: torch.quantize_per_tensor(X, 0.1, 0, torch.qint8),
     "sparse": X.to_sparse,
     "of the device meta": lambda: X.to("meta"),
     "of the class test_torch_files.Sub": lambda: X.as_subclass(Sub),

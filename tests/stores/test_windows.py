@@ -117,7 +117,7 @@ def test_windows_have_each_row_once_wherever_they_end(seed):
         for k in range(count):
             expected[first + k * to_step :][:length] = source[at + k * step :][:length]
     order = np.argsort(rows.from_, kind="stable")
-    copies = RowCopies(0, 1, RowTable.of(rows.some(order)), (np.empty(0, int), np.empty(0, int)))
+    copies = RowCopies(0, 1, RowTable.of(rows.select(order)), (np.empty(0, int), np.empty(0, int)))
     # The second half of the source lies elsewhere in the file.
     half, one = source.size // 2, np.arange(2)
     halves = np.array([half, source.size - half])

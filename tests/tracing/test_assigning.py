@@ -412,7 +412,7 @@ def into(take):
         (after(lambda out: out[1:].reshape(-1)[2:]), "after reshape of it|after indexing of it"),
         (after(lambda out: einops.rearrange(out, "a b -> b a")), "after einops of it"),
         (after(lambda out: np.split(out, 2)), "after split of it"),
-        (into(lambda x: x), "an assignment into a traced float64 array"),
+        (into(lambda x: x), "cannot assign into a traced float64 array"),
         (into(np.asarray), "assign into a copy of it"),
         (into(lambda x: x[1:]), "assign into a copy of it"),
         (into(np.ascontiguousarray), "assign into a copy of it"),

@@ -539,3 +539,31 @@ def test_attributes_of_a_function_hide_no_methods():
     assert fused.note == "shifts"
     assert "x" in fused.explain(np.arange(9))
     assert fused.lower(np.arange(9)).moves
+
+
+OBJECTS = {
+    "s_": lambda x: x[np.s_[1:3]],
+    "index_exp": lambda x: x[np.index_exp[1:3]],
+    "r_": lambda x: x[np.r_[0:3]],
+    "c_": lambda x: np.pad(x, np.c_[1:2, 2:3]),
+    "mgrid": lambda x: x[np.mgrid[0:2]],
+    "newaxis": lambda x: x[np.newaxis],
+    "finfo": lambda x: np.pad(x, 1, constant_values=np.finfo(np.float32).max),
+}
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_objects_of_numpy_that_are_no_functions(name):
+    x = np.arange(5.0)
+    assert np.array_equal(dml.fuse(OBJECTS[name])(x), OBJECTS[name](x))
+
+
+@pytest.mark.filterwarnings("ignore:.* runs without a trace")
+def test_a_function_may_change_lists_of_its_arguments_which_stay():
+    torch = pytest.importorskip("torch")
+    for array in (np.arange, torch.arange):
+        fused = dml.fuse(lambda xs, name: xs.pop(0)[1:])
+        for k in range(20):
+            xs = [array(3 + k), array(5)]
+            assert fused(xs, f"call {k}").tolist() == [*range(1, 3 + k)]
+            assert len(xs) == 2

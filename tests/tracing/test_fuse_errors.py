@@ -131,7 +131,7 @@ def called(function):
 
 @pytest.mark.parametrize("name", COMPUTING)
 def test_what_computes_is_refused_with_its_line(name):
-    with pytest.raises(dml.FuseError, match="anydml moves elements and does not compute") as caught:
+    with pytest.raises(dml.FuseError, match=r"does not compute|cannot (assign|write|convert|join)") as caught:
         called(COMPUTING[name])
     assert re.match(rf"{re.escape(__file__)}:\d+: ", str(caught.value))
 

@@ -136,7 +136,7 @@ WRONG = {
     "a row for a slice": (lambda x: x.slice_scatter(x[:1], 0, 0, 2), "what it replaces"),
     "a row for none": (lambda x: x.slice_scatter(x[:1], 0, 2, 2), "what it replaces"),
     "a number for a row": (lambda x: x.select_scatter(x[0, 0, 0], 0, 1), "what it replaces"),
-    "an assignment": (lambda x: x.__setitem__(0, 1), "an assignment into"),
+    "an assignment": (lambda x: x.__setitem__(0, 1), "cannot assign into"),
 }
 
 

@@ -91,3 +91,26 @@ def test_sequences_that_do_not_fit_are_refused(rows):
 def test_a_side_that_there_is_not_is_refused():
     with pytest.raises(dml.FuseError, match="'left' or 'right'"):
         dml.fuse(lambda rows: pad_sequence(rows, padding_side="top"))([torch.ones(2)])
+
+
+WRITES = {
+    "fill_": lambda x: x.clone().fill_(3),
+    "zero_": lambda x: x.clone().zero_(),
+    "copy_": lambda x: x.clone().copy_(x.flip(0)),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_methods_that_write_return_the_tensor(name):
+    x = torch.arange(4)
+    assert torch.equal(dml.fuse(WRITES[name])(x), WRITES[name](x))
+
+
+def test_an_assigned_number_that_pytorch_refuses_is_refused():
+    def function(x):
+        y = x.clone()
+        y[0] = 2**63
+        return y
+
+    with pytest.raises(dml.FuseError, match="in a tensor of uint8"):
+        dml.fuse(function)(torch.arange(4, dtype=torch.uint8))

@@ -108,7 +108,11 @@ def refuse_subclass(name: str, field: str, array: Any) -> None:
     Raises:
         BindingError: the array's class defines functions of its own, or it has a mask.
     """
-    if type(array) is np.ndarray or not isinstance(array, np.ndarray) or isinstance(array, ElementsAlone):
+    if (
+        type(array) is np.ndarray
+        or not isinstance(array, np.ndarray)
+        or isinstance(array, (ElementsAlone, DeviceArray))
+    ):
         return
     kind = type(array)
     if _has_method(kind, "__array_function__") or _has_method(kind, "__array_ufunc__"):

@@ -173,7 +173,7 @@ def anydml() -> None:
 @click.option("-w", "--warmup-samples", "warmup", type=Whole(0), default=1, metavar="N",
               help="Maximum number of samples that count as cold; 1 by default.")  # fmt: skip
 @click.option("-v", "--timing-verbosity", "verbosity", type=Whole(0, 2), default=0, metavar="0|1|2",
-              help="0: hot median, 1: initialisation, cold and hot, 2: every sample.")  # fmt: skip
+              help="0: hot median, 1: initialization, cold and hot, 2: every sample.")  # fmt: skip
 @allow_outside
 @click.option("--explain", is_flag=True, help="Explain what each dispatchable, or region of nodes, was compiled to.")
 @click.option("--input", "inputs", multiple=True, metavar="NAME=FILE.npy", help="An input of an ONNX model.")

@@ -50,11 +50,11 @@ def check(
     """List the problems of each MODEL, a JSON or ONNX file, or - for standard input, without running it.
 
     For an ONNX file, also report how many nodes that would run on a device conform to DirectML at the feature level,
-    how many ONNX Runtime's provider emulates, how many were not looked at because sizes are unknown, how many only
+    how many ONNX Runtime's provider emulates, how many were not checked because sizes are unknown, how many only
     compute shapes on the host, and which compute.
 
     The exit code is 0 if there are no problems, 1 if there are, 2 if a MODEL cannot be read, and 3 if a movement node
-    of an ONNX file was not looked at, or there is none. With several files, 2 takes precedence over 1, and 1 over 3.
+    of an ONNX file was not checked, or there is none. With several files, 2 takes precedence over 1, and 1 over 3.
     """
     from anydml.feature_level import FeatureLevel
 

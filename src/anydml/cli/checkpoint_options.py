@@ -20,7 +20,7 @@ LAYOUTS = ("transformers", "original", "per-expert", "vllm", "megatron")
 RANKS = (
     ("tp", "tensor-parallel ranks"),
     ("ep", "ranks that share the experts"),
-    ("pp", "pipeline ranks, which have a stage of the layers each"),
+    ("pp", "pipeline stages"),
     ("fsdp", "ranks that share the first axis of tensors, as in PyTorch's FSDP"),
 )
 """Options for the numbers of ranks of each kind, and descriptions of the ranks."""
@@ -49,7 +49,7 @@ def checkpoint_output_options(source: str) -> Callable[[Callable[..., Any]], Cal
             "--scratch",
             metavar="DIR",
             type=LocalPath(),
-            help="Make OUT there, if it is at an address such as s3://bucket/model.",
+            help="Local folder in which OUT is made before it is uploaded to an address such as s3://bucket/model.",
         ),
         click.option("--dcp", is_flag=True, help="Write a distributed checkpoint of PyTorch: .distcp and .metadata."),
         click.option(

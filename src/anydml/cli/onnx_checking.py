@@ -27,7 +27,7 @@ SOUND, BROKEN, PARTLY = 0, 1, 3
 """Exit codes of `anydml check` for files that can be read."""
 
 NO_COUNTS = {"not_looked_at": 0, "on_host": 0, "emulated": 0}
-"""The further counts of a report on an ONNX model, of a file that cannot be read."""
+"""Further counts in the report on an ONNX file that cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Checked:
         )
         unchecked, on_host = len(not_looked_at(self.findings)), sum(finding.on_host for finding in self.findings)
         missing = (
-            f"{count_noun(unchecked, 'movement node')} {'was' if unchecked == 1 else 'were'} not looked at"
+            f"{count_noun(unchecked, 'movement node')} {'was' if unchecked == 1 else 'were'} not checked"
             if unchecked
             else ""
         )

@@ -41,9 +41,9 @@ SAME, DIFFERENT, UNDECIDED = 0, 1, 3
     default="bits",
     help="Compare constants of floats by bits, by value (0 is −0), or not at all.",
 )
-@click.option("--no-run", is_flag=True, help="Do not look for an input that tells them apart by running both.")
+@click.option("--no-run", is_flag=True, help="Do not run the models to find an input for which they differ.")
 @click.option("--seconds", type=Seconds(), default=60.0, show_default=True, help="Limit of a run.")
-@click.option("--input", "shown", metavar="FILE.npz", type=LocalPath(), help="Write the input that tells them apart.")
+@click.option("--input", "shown", metavar="FILE.npz", type=LocalPath(), help="Write the input for which they differ.")
 @click.option("--allow-outside", is_flag=True, help="Allow external data outside the models' folders.")
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON instead of text.")
 @click.option("--junit", "as_junit", is_flag=True, help="Print JUnit XML, which CI servers show as tests.")

@@ -26,7 +26,7 @@ def as_json(reports: Sequence[Report]) -> str:
 
     Its keys are `model`, `feature_level`, `error` (why it cannot be read, or null), `conforming` (the number of
     conforming nodes), for ONNX models `not_looked_at`, `on_host` and `emulated` (the numbers of movement nodes that
-    were not looked at, of those that only determine sizes, and of those that DirectML refuses and ONNX Runtime's
+    were not checked, of those that only determine sizes, and of those that DirectML refuses and ONNX Runtime's
     provider emulates), `lowest_level` (that allows all that was checked, or null), `lowest_emulated` (the lowest level
     at which all of it is allowed or emulated, or null), `problems` (each with `place`, `field`, `operator`, `message`,
     `rule`, `needs`, `line`), and `not_checked` (each with `place` and `message`).

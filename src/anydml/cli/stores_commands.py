@@ -180,7 +180,7 @@ def convert(
 )
 @click.option("--tasks", type=Whole(1), metavar="N", help="Number of tasks; default: one per 256 MiB.")
 @click.option("--task", type=Whole(0), metavar="K", help="Run task K of --plan FILE, from 0.")  # fmt: skip
-@click.option("--verify", is_flag=True, help="Then read IN and OUT again and compare them.")
+@click.option("--verify", is_flag=True, help="After writing, compare OUT with IN.")
 @overwrite_option
 @click.option("--dry-run", is_flag=True, help="Print the plan without writing anything.")
 @json_option
@@ -212,7 +212,7 @@ def rechunk(
     if source is None or output is None:
         return _run_tasks(plan_file, task, PlanOutput(plan_file or "", quiet, as_json))
     if task is not None:
-        raise click.UsageError("--task runs a task of --plan FILE, which has IN and OUT: leave these out")
+        raise click.UsageError("--task takes IN and OUT from --plan FILE: do not give them")
     options: dict[str, Any] = {
         "chunks": _chunks(chunks), "permute": _integers("--permute", permute), "slices": slices,
         "flip": _integers("--flip", flip) or (), "codec": codec, "memory": memory, "overwrite": overwrite,

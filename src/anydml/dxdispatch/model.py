@@ -1,7 +1,7 @@
 """Load and check model files: resources, dispatchables and commands, with references between them resolved.
 
 Nothing here allocates a resource or runs anything. As in DxDispatch, a model is first loaded, and then (`runner`)
-allocated, initialised and executed.
+allocated, initialized and executed.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ Bindings = Mapping[str, tuple[Binding, ...]]
 
 @dataclass(frozen=True, eq=False)
 class Dispatchable:
-    """An operator, with the bindings that it is initialised with.
+    """An operator, with the bindings that it is initialized with.
 
     Attributes:
         place: JSON path of its desc.

@@ -1,4 +1,4 @@
-"""Run a model: allocate, initialise and execute, with output in DxDispatch's format."""
+"""Run a model: allocate, initialize and execute, with output in DxDispatch's format."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def allocate(resource: Resource, size: int) -> Array:
 
 
 def _initial(todo: Schedule, contents: _Contents) -> _Initial:
-    """Copy the resources bound at initialisation that a command overwrites."""
+    """Copy the resources bound at initialization that a command overwrites."""
     return {
         (step.dispatchable.name, bound.resource): contents[bound.resource].copy()
         for step in todo.steps

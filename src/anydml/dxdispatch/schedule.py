@@ -156,7 +156,7 @@ def check_overlap(
 ) -> None:
     """Check that no output shares a byte with an input or another output, as `bind` requires.
 
-    Inputs bound at initialisation are copied if a dispatch overwrites them, and do not count.
+    Inputs bound at initialization are copied if a dispatch overwrites them, and do not count.
 
     Raises:
         ModelError: two ranges overlap.
@@ -188,7 +188,7 @@ def check_overlap(
 def _bindings_of_point(
     command: Dispatch, run: Dispatchable, point: str, tensors: list[TensorDesc]
 ) -> tuple[tuple[Binding, ...], bool]:
-    """Return the bindings of a bind point, and whether they were made at initialisation rather than by the command."""
+    """Return the bindings of a bind point, and whether they were made at initialization rather than by the command."""
     initial = run.bindings
     owned = any(tensor.flags & TensorFlags.OWNED_BY_DML for tensor in tensors)
     bindings_place = command.place / "bindings"
@@ -200,7 +200,7 @@ def _bindings_of_point(
         points = dict.fromkeys(name.partition("[")[0] for name, _ in (*desc.inputs, *desc.outputs))
         unknown = [name for name in command.bindings if name not in points]
         hint = f"; there is no {names(unknown)} to bind, only {names(points)}" if unknown else ""
-        raise (bindings_place / point).error(f"nothing is bound to {show(run.name)}{hint}")
+        raise (bindings_place / point).error(f"has no resource, and {show(run.name)} needs one{hint}")
     bindings = chosen[point]
     if len(bindings) != len(tensors):
         place = (

@@ -34,7 +34,7 @@ class Range:
 
     Attributes:
         name: name of the tensor, such as ``"OutputTensors[1]"``.
-        initial: whether the bytes are bound at initialisation, so that later writes do not change what is read.
+        initial: whether the bytes are bound at initialization, so that later writes do not change what is read.
     """
 
     place: JsonPath

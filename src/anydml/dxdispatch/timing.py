@@ -21,7 +21,7 @@ class Timing:
         milliseconds: if given, sample for this time and ignore `iterations` (``-t``).
         interval: minimum time in milliseconds between the starts of two samples (``-I``).
         warmup: maximum number of samples counted as cold (``-w``); at least one always counts as hot.
-        verbosity: 0 for the hot median, 1 for initialisation, cold and hot timings, 2 for every sample as well
+        verbosity: 0 for the hot median, 1 for initialization, cold and hot timings, 2 for every sample as well
             (``-v``).
 
     Raises:

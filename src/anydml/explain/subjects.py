@@ -41,6 +41,8 @@ def of_desc(desc: OperatorDesc, arrays: Sequence[Any], device: str, compiled: st
     values: dict[int, Array] = {}
     for number, ((name, tensor), array) in enumerate(zip(desc.inputs, arrays, strict=False)):
         given = as_numpy("explain", name, array)
+        if given.dtype.kind not in "biufcV" or given.dtype.type is np.void:
+            raise ValueError(f"{desc.OPERATOR}: {name} is {tensor.data_type}, but the array holds {given.dtype}")
         with np.errstate(all="ignore"):
             converted = given.real.astype(tensor.data_type.dtype)
         if given.dtype.kind == "c" or (converted.dtype.kind in "iu" and not np.array_equal(converted, given)):

@@ -113,8 +113,8 @@ def write_whole(
 ) -> None:
     """Write a file beside `target` and rename it, so that the name never stands for an incomplete file.
 
-    A link is followed. What stood under the name hands on its permissions, owner, group and access list where the
-    system lets it; a right that cannot be kept as narrow as it was is given to nobody. Another hard link to it keeps
+    A link is followed. The new file gets the permissions, owner, group and access list of the old one, where the
+    system lets it; a permission that cannot be copied exactly is left out. Another hard link to it keeps
     the old contents. A target such as /dev/null, which is not a regular file, is opened and written. Nobody gets a
     right that one of `sources`, from which the file is made, does not give.
 

@@ -102,6 +102,8 @@ def read_header(
     except Exception as error:
         # NumPy passes on the exceptions of all parsers that it uses; the cause is always the file.
         reason = (str(error) or repr(error)).splitlines()[0]
+        if reason.startswith("EOF"):
+            reason = "it ends within its header"
         raise place.error(f"{name}is not a .npy file: {reason}") from None
     if dtype.hasobject or dtype.names is not None or dtype.subdtype is not None:
         hint = "; save each field by itself, or the array as one of Zarr, whose records are read" * bool(dtype.names)

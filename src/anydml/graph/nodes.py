@@ -20,7 +20,7 @@ from anydml.tensor import Layout
 
 
 class NodeMaker(ValueMaker):
-    """Makes a node's outputs of values that have one axis more than their tensors, of parts of elements.
+    """Makes a node's outputs. Values have one axis more than their tensors, for the parts of an element.
 
     Args:
         composer: the graph's composer.

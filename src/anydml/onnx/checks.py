@@ -21,7 +21,7 @@ from anydml.onnx.walk import Body, Name, function_name, main_graphs, names, node
 from anydml.text import escape_controls
 
 MAX_BYTES = 2**31 - 1
-"""The largest message that protobuf serialises."""
+"""The largest message that protobuf serializes."""
 
 MAX_NODES = 100_000
 """Largest number of nodes after inlining: nested calls of few functions can expand to any number."""
@@ -62,7 +62,7 @@ def check(model: ModelProto) -> None:
     _check_opsets(model)
     size = _byte_size(model)
     if size > MAX_BYTES:
-        # The checker needs a serialised model. Models this large have their external data loaded, and cannot be.
+        # The checker needs a serialized model. Models this large have their external data loaded, and cannot be.
         return
     if len(model.opset_import) > MAX_IMPORTS:
         message = f"the model imports {len(model.opset_import)} opsets, but anydml reads at most {MAX_IMPORTS}"
@@ -85,7 +85,7 @@ def _check_opsets(model: ModelProto) -> None:
 
 
 def serialize(model: ModelProto) -> bytes:
-    """Serialise a model.
+    """Serialize a model.
 
     Raises:
         ModelError: the model has 2 GiB or more, or there is not enough memory.
@@ -93,7 +93,7 @@ def serialize(model: ModelProto) -> bytes:
     try:
         return bytes(model.SerializeToString())
     except EncodeError:
-        message = "the model cannot be serialised: it has 2 GiB or more, or there is not enough memory"
+        message = "the model cannot be serialized: it has 2 GiB or more, or there is not enough memory"
         raise ModelError(message, rule="protobuf writes less than 2 GiB") from None
 
 
@@ -221,7 +221,7 @@ def reason(error: Exception) -> str:
 
 
 def _byte_size(model: ModelProto) -> int:
-    """Return the serialised size of a model, or the size of its tensors if protobuf cannot serialise it.
+    """Return the serialized size of a model, or the size of its tensors if protobuf cannot serialize it.
 
     Raises:
         MemoryError: protobuf fails although the model is small enough.

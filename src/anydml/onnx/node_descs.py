@@ -285,7 +285,7 @@ class _Descriptions:
         if not isinstance(error, ComputesError):
             reason = f"{_operator(proto)}: {escape_controls(reason)}"
         if inner_movement := movement_in(proto):
-            return Finding(name, unchecked=f"its bodies were not looked at, which have {inner_movement}", cause=error)
+            return Finding(name, unchecked=f"its bodies were not checked, which have {inner_movement}", cause=error)
         return Finding(name, unchecked=reason, computes=True, cause=error)
 
     def _forget(self, outputs: Iterable[str], unknown: Unknown) -> None:

@@ -12,7 +12,7 @@ def count_messages(data: bytes, descriptor: Any, max_count: int) -> int:
     """Count the messages inside a message.
 
     Args:
-        data: the serialised message.
+        data: the serialized message.
         descriptor: its protobuf descriptor.
         max_count: stop counting above this number.
 

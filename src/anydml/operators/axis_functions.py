@@ -227,7 +227,7 @@ def stack_rule(make: Maker, arrays: Views, axis: int) -> None:
 def check_stack(name: str, shapes: Sequence[Sizes], axis: Any) -> tuple[int]:
     """Return the axis."""
     if len(shapes) == 0:
-        raise DescError(f"{name}: there are no arrays to stack", name, "arrays", "at least one array")
+        raise DescError(f"{name}: there are no arrays to stack", name, "arrays", "pass at least one array")
     first: Sizes = shapes[0]
     for i in range(len(shapes)):
         if not are_equal(shapes[i], first):

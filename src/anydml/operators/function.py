@@ -114,7 +114,7 @@ class _SizesMaker(Maker):
     """A maker that stops a rule once the sizes of its only result are known, so that it compares no symbols.
 
     Raises:
-        _InferredError: they are.
+        _SizesInferredError: always, once the sizes are known.
     """
 
     def result(self, sizes: Integers, write_sizes: Integers | None = None) -> Any:

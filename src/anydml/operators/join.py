@@ -74,7 +74,7 @@ def joined_axis(name: str, shapes: Sequence[Sizes], dtypes: Any, axis: Any) -> i
         DescError: there are no arrays, the axis is out of range, or dtypes or shapes are incompatible.
     """
     if len(shapes) == 0:
-        raise DescError(f"{name}: there are no arrays to join", name, "arrays", "at least one array")
+        raise DescError(f"{name}: there are no arrays to join", name, "arrays", "pass at least one array")
     first: Sizes = shapes[0]
     along: int = infer.axis_of(name, len(first), axis)
     for i in range(1, len(shapes)):

@@ -57,7 +57,7 @@ class Batch:
             return kind in ELEMENTWISE_OPERATORS and _can_broadcast(known_shapes, term.shape)
         if kind == "expand":
             return _can_broadcast(known_shapes, term.shape)
-        if kind.startswith("Reduce") or kind in _NORMALISED:
+        if kind.startswith("Reduce") or kind in _NORMALIZED:
             return self._axis(known_shapes[0]) not in detail[0] and all(
                 self._axis(shape) is None for shape in known_shapes[1:]
             )
@@ -98,7 +98,7 @@ class Batch:
         return Order(tuple(factors), order.perm, tuple(repeats))
 
 
-_NORMALISED = frozenset(("LayerNormalization", "LogSoftmax", "Softmax"))
+_NORMALIZED = frozenset(("LayerNormalization", "LogSoftmax", "Softmax"))
 
 
 def _can_broadcast(shapes: Sequence[Sequence[Size]], shape: Sequence[Size]) -> bool:

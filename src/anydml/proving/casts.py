@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from onnx import NodeProto, helper
 
@@ -51,5 +52,5 @@ def _holds(dtype: np.dtype[Any], values: np.dtype[Any] | None) -> bool:
     if digits is None:
         return False
     if dtype.kind == "f":
-        return digits <= np.finfo(dtype).nmant + 1 and values.itemsize < dtype.itemsize
+        return values.itemsize < dtype.itemsize and digits <= int(ml_dtypes.finfo(dtype).nmant) + 1  # type: ignore[no-untyped-call]
     return (dtype.kind == "u" and values.kind == "b") or (dtype.kind == "i" and digits < 8 * dtype.itemsize)

@@ -70,7 +70,7 @@ def _same(size: Size, reach: int, step: int) -> int | None:
     return reach - 1 if step == 1 else None
 
 
-def spare(call: OperatorCall) -> Iterator[Size]:
+def nonnegative_sizes(call: OperatorCall) -> Iterator[Size]:
     """Yield sizes that are at least 0, since a convolution refuses images that are smaller than its kernel."""
     for size, reach, step, first, last in (
         (_windows(with_explicit_pads(call)) or ()) if (call.domain, call.operator) == ("", "Conv") else ()

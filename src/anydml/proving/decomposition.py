@@ -1,4 +1,4 @@
-"""Convolutions and normalisations as sums and products, so that constant factors can be merged into weights."""
+"""Convolutions and normalizations as sums and products, so that constant factors can be merged into weights."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def decompose(apply: Apply, mover: Mover, call: OperatorCall) -> Sequence[Term] 
         case "Conv":
             return _convolution(apply, mover, call, x)
         case "BatchNormalization":
-            return _normalise(apply, mover, call, x)
+            return _normalize(apply, mover, call, x)
     return None
 
 
@@ -52,7 +52,7 @@ def _convolution(apply: Apply, mover: Mover, call: OperatorCall, x: Term) -> Seq
     return [apply("Conv", unscaled, apply("Mul", weights, factor), **attributes)]
 
 
-def _normalise(apply: Apply, mover: Mover, call: OperatorCall, x: Term) -> Sequence[Term] | None:
+def _normalize(apply: Apply, mover: Mover, call: OperatorCall, x: Term) -> Sequence[Term] | None:
     """Return x · scale / √(variance + epsilon) + (shift − mean · scale / √(variance + epsilon)), by channels."""
     arrays = [None if term is None or not term.is_constant else term.array for term in call.inputs[1:5]]
     constants = [array.astype(np.float64) for array in arrays if array is not None]

@@ -152,7 +152,7 @@ def _details(term: Term) -> str:
         order = term.detail[0]
         return "" if order is None else f"<{list(order.factors)}, perm {list(order.perm)}>"
     if "@" not in term.kind and isinstance(term.detail, tuple) and len(term.inputs) == 1 and term.kind != "slice":
-        # The axes of a normalisation or reduction.
+        # The axes of a normalization or reduction.
         return f"<{term.detail[0]}>"
     if term.kind in ("slice", "concat", "taken"):
         return f"<{term.detail}>"

@@ -47,7 +47,7 @@ _FIRST_VERSIONS = {
     **dict.fromkeys(EXACT_OPERATORS | ELEMENTWISE_OPERATORS | {*_OTHERS.split()}, 1),
     **dict.fromkeys(("Softmax", "LogSoftmax"), SOFTMAX_OF_ONE_AXIS),
 }
-"""Operators that onnx's evaluator computes as runtimes do, and the first version; it takes older ones for that, too."""
+"""The first opset from which onnx's evaluator computes each operator as runtimes do; it treats older ones like that."""
 
 
 class Evaluator:
@@ -123,7 +123,7 @@ class Evaluator:
         for constant in others:
             if (constant.number in self.rounded) == (term.number in self.rounded) or constant.array is None:
                 continue
-            off = error(constant.array, array)
+            off = max_ulps(constant.array, array)
             if off <= MAX_CONSTANT_ULPS:
                 self.rounding_differences.append(off)
                 return constant
@@ -131,7 +131,7 @@ class Evaluator:
         return term
 
 
-def error(first: Array, second: Array) -> float:
+def max_ulps(first: Array, second: Array) -> float:
     """Return the largest difference of two arrays of floats, in units in the last place of their largest number."""
     a, b = (array.astype(np.float64) for array in (first, second))
     is_finite = np.isfinite(a) & np.isfinite(b)

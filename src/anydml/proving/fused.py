@@ -119,8 +119,8 @@ def _quick_gelu(apply: Apply, terms: Terms, call: OperatorCall) -> Sequence[Term
     return [apply("Mul", x, apply("Sigmoid", apply("Mul", x, alpha)))]
 
 
-def _skip_normalised(apply: Apply, terms: Terms, call: OperatorCall) -> Sequence[Term] | None:
-    """Return the normalised sum of both inputs and a bias, None for mean and deviation, and the sum itself."""
+def _skip_normalized(apply: Apply, terms: Terms, call: OperatorCall) -> Sequence[Term] | None:
+    """Return the normalized sum of both inputs and a bias, None for mean and deviation, and the sum itself."""
     x, skip, scale, shift, bias = (call.term(k) for k in range(5))
     assert x is not None, "it is given"
     if skip is None or scale is None or any(call.proto.output[1:3]) or not _are_rows(x, scale, shift, bias):
@@ -129,11 +129,11 @@ def _skip_normalised(apply: Apply, terms: Terms, call: OperatorCall) -> Sequence
         return None
     total = apply("Add", x, skip if bias is None else apply("Add", skip, bias))
     epsilon = _get(call, "epsilon", 1e-12)
-    normalised = apply("LayerNormalization", total, scale, shift, axis=-1, epsilon=epsilon)
-    return [normalised, total, total, total][: max(1, len(call.proto.output))]
+    normalized = apply("LayerNormalization", total, scale, shift, axis=-1, epsilon=epsilon)
+    return [normalized, total, total, total][: max(1, len(call.proto.output))]
 
 
-def _simply_normalised(apply: Apply, terms: Terms, call: OperatorCall) -> Sequence[Term] | None:
+def _simply_normalized(apply: Apply, terms: Terms, call: OperatorCall) -> Sequence[Term] | None:
     """Return x · scale / √(mean of squares along the last axis + epsilon)."""
     x, scale = call.term(0), call.term(1)
     assert x is not None, "it is given"
@@ -225,10 +225,10 @@ def _conv(apply: Apply, terms: Terms, call: OperatorCall) -> Sequence[Term] | No
 
 DEFINITIONS: Mapping[str, Definition] = {
     "Attention": _attention, "BiasGelu": _gelu, "FastGelu": _fast_gelu, "FusedConv": _conv, "FusedMatMul": _matmul,
-    "Gelu": _gelu, "QuickGelu": _quick_gelu, "SimplifiedLayerNormalization": _simply_normalised,
-    "SkipLayerNormalization": _skip_normalised, "TransposeMatMul": _matmul,
+    "Gelu": _gelu, "QuickGelu": _quick_gelu, "SimplifiedLayerNormalization": _simply_normalized,
+    "SkipLayerNormalization": _skip_normalized, "TransposeMatMul": _matmul,
 }  # fmt: skip
 """Definitions of ONNX Runtime's operators, by operator."""
 
-OWN_DEFINITIONS: Mapping[str, Definition] = {"RMSNormalization": _simply_normalised}
+OWN_DEFINITIONS: Mapping[str, Definition] = {"RMSNormalization": _simply_normalized}
 """Definitions of ONNX's own operators, by operator."""

@@ -21,7 +21,7 @@ from anydml.proving.arithmetic import COMMUTATIVE_OPERATORS, arithmetic, compute
 from anydml.proving.bodies import Rounds, types_of
 from anydml.proving.casts import as_cast
 from anydml.proving.constants import Constants
-from anydml.proving.convolving import result_types, spare, with_explicit_pads, without_zero_bias
+from anydml.proving.convolving import nonnegative_sizes, result_types, with_explicit_pads, without_zero_bias
 from anydml.proving.decomposition import decompose
 from anydml.proving.folding import MAX_CONSTANT_ELEMENTS, Evaluator
 from anydml.proving.fused import defined
@@ -196,7 +196,7 @@ class Reader:
                     self._called[key] = called
                 if self._is_first and place < live:
                     # For inputs that the first model refuses, the second may compute anything.
-                    self.terms.bounds.note(spare(call))
+                    self.terms.bounds.note(nonnegative_sizes(call))
             terms, within = called
             refusing = read.refusing.setdefault((), {})
             refusing.update((term.number, term) for term in within if refuses(term))

@@ -1,4 +1,4 @@
-"""Rules of nodes that compute along axes: reductions, normalisations, ArgMax and similar."""
+"""Rules of nodes that compute along axes: reductions, normalizations, ArgMax and similar."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def reduction(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
 
 
 def along_axis(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
-    """Return the terms of a node that normalises or searches along an axis."""
+    """Return the terms of a node that normalizes or searches along an axis."""
     term = call.term(0)
     if term is None or not term.shape or term.is_constant or len([*filter(None, call.proto.output)]) != 1:
         return None
@@ -86,7 +86,7 @@ def along_axis(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     # Before opset 13, Softmax worked along all axes from one on.
     is_last = call.operator != "LayerNormalization" and call.version >= SOFTMAX_OF_ONE_AXIS
     last = axis + 1 if is_last else rank
-    kinds = ["normalised" if axis <= k < last else PLAIN_AXIS for k in range(rank)]
+    kinds = ["normalized" if axis <= k < last else PLAIN_AXIS for k in range(rank)]
     axes = shared_axes(terms, term.shape)
     if axes is None:
         return None
@@ -94,9 +94,9 @@ def along_axis(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
         mover.rounded.add("a Softmax of one element is 1, also where that is not finite")
         return [mover.expand(mover.terms.constant(np.array(1, term.dtype)), term.shape)]
     layout = laid_out(mover, terms, axes, term.shape, kinds, (0,))
-    normalised = tuple(k for k, kind in enumerate(layout.kinds) if kind)
-    normalised_term = mover.terms.make(call.operator, layout.inputs, (normalised, more), term.dtype, layout.sizes)
-    return [layout.result(mover, normalised_term, range(rank), term.shape)]
+    normalized = tuple(k for k, kind in enumerate(layout.kinds) if kind)
+    normalized_term = mover.terms.make(call.operator, layout.inputs, (normalized, more), term.dtype, layout.sizes)
+    return [layout.result(mover, normalized_term, range(rank), term.shape)]
 
 
 _ORDER_DEPENDENT = frozenset(("ArgMax", "ArgMin", "Hardmax"))

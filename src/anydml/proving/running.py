@@ -27,16 +27,16 @@ MAX_ERROR_ULPS = 1 << 10
 
 
 def run(model: ModelProto, inputs: Mapping[str, Any]) -> list[Any]:
-    """Run a model on ONNX Runtime, without optimisations; return its outputs."""
+    """Run a model on ONNX Runtime, without optimizations; return its outputs."""
     return runner(model)(inputs)
 
 
 def runner(model: ModelProto) -> Callable[[Mapping[str, Any]], list[Any]]:
-    """Return a function that runs a model on ONNX Runtime, without optimisations, and returns its outputs."""
+    """Return a function that runs a model on ONNX Runtime, without optimizations, and returns its outputs."""
     import onnxruntime  # type: ignore[import-untyped,unused-ignore]
 
     options = onnxruntime.SessionOptions()
-    # With optimisations or prepacking, ONNX Runtime may add in another order.
+    # With optimizations or prepacking, ONNX Runtime may add in another order.
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.add_session_config_entry("session.disable_prepacking", "1")
     options.log_severity_level = 4

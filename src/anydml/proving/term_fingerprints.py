@@ -89,7 +89,7 @@ def _marks(term: Term, marks_of: Mapping[int, Marks | None], batch: Batch, is_re
         return mix(seed_of(f"{term.kind}:{detail}"), _combine_along(marks[0], axes)).reshape(sizes)
     if term.kind in ("Softmax", "LogSoftmax", "LayerNormalization"):
         return (
-            _normalise(term, operator, marks) if len(marks) == len(known_marks) else _opaque(term, known_marks, sizes)
+            _normalize(term, operator, marks) if len(marks) == len(known_marks) else _opaque(term, known_marks, sizes)
         )
     return _opaque(term, known_marks, sizes)
 
@@ -106,8 +106,8 @@ def _element_by_element(
     return np.broadcast_to(mix(seed_of(text), *marks), sizes)
 
 
-def _normalise(term: Term, operator: str, marks: list[Marks]) -> Marks:
-    """Return the fingerprints of a normalisation along an axis, or along all axes from one on."""
+def _normalize(term: Term, operator: str, marks: list[Marks]) -> Marks:
+    """Return the fingerprints of a normalization along an axis, or along all axes from one on."""
     axes, detail = term.detail
     row = np.expand_dims(_combine_along(marks[0], axes), axes)
     return mix(seed_of(f"{operator}:{detail}"), marks[0], row, *marks[1:])

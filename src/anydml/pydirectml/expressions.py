@@ -132,7 +132,7 @@ class Binding:
         tensor = expr.get_output_desc().tensor
         field = f"input {self.index}"
         numbers = as_numpy("Binding", field, data)
-        if numbers.dtype.kind not in "biufV" or numbers.dtype.names:
+        if numbers.dtype.kind not in "biufV" or numbers.dtype.type is np.void:
             message = f"Binding: {field} is bound to {numbers.dtype}"
             raise BindingError(message, "Binding", field, f"data must be numbers that {tensor.data_type} can hold")
         array = np.ascontiguousarray(numbers, tensor.data_type.dtype).reshape(-1)

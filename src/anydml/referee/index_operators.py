@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from anydml.referee.drawing import Draw
-from anydml.referee.nodes import Array, Coordinate, Node, Result, Sizes, Source, place, wrap_index
+from anydml.referee.nodes import Array, Coordinate, Node, Result, Sizes, Source, coordinate_of, wrap_index
 from anydml.referee.operator_rules import AXIS, Operator, Quote, Rule, input_between, is_any_node, one_of
 
 OUT_OF_BOUNDS: Quote = (
@@ -188,7 +188,7 @@ def _compress(node: Node) -> list[Result]:
     x, condition = node.array(0), node.array(1)
     chosen = [k for k, is_chosen in enumerate(condition) if is_chosen]
     if node.attribute("axis") is None:
-        return [Result((len(chosen),), x.dtype, lambda at: (0, place(chosen[at[0]], x.shape)))]
+        return [Result((len(chosen),), x.dtype, lambda at: (0, coordinate_of(chosen[at[0]], x.shape)))]
     axis = wrap_index(node.attribute("axis"), x.ndim)
 
     def source(at: Coordinate) -> Source:

@@ -222,18 +222,18 @@ def wrap_index(index: int, size: int) -> int:
     return index + size if index < 0 else index
 
 
-def place(number: int, shape: Sizes) -> Coordinate:
-    """Return the coordinate of an element by its number in row-major order."""
+def coordinate_of(index: int, shape: Sizes) -> Coordinate:
+    """Return the coordinate of an element by its index in row-major order."""
     coordinate = []
     for size in reversed(shape):
-        coordinate.append(number % size)
-        number //= size
+        coordinate.append(index % size)
+        index //= size
     return tuple(reversed(coordinate))
 
 
-def number(at: Coordinate, shape: Sizes) -> int:
-    """Return the number of an element in row-major order."""
-    number = 0
+def row_major_index(at: Coordinate, shape: Sizes) -> int:
+    """Return the index of an element in row-major order."""
+    index = 0
     for c, size in zip(at, shape, strict=True):
-        number = number * size + c
-    return number
+        index = index * size + c
+    return index

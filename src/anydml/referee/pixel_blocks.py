@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from anydml.referee.drawing import Draw
-from anydml.referee.nodes import Coordinate, Node, Result, Source, place
+from anydml.referee.nodes import Coordinate, Node, Result, Source, coordinate_of
 from anydml.referee.operator_rules import Operator, has, is_any_node
 
 
@@ -71,7 +71,7 @@ def _space_to_depth(node: Node) -> list[Result]:
 
     def source(at: Coordinate) -> Source:
         batch, channel, y, z = at
-        row, column = place(channel // c, (b, b))
+        row, column = coordinate_of(channel // c, (b, b))
         return 0, (batch, channel % c, y * b + row, z * b + column)
 
     return [Result((n, c * b * b, h // b, w // b), x.dtype, source)]

@@ -5,7 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from anydml.referee.drawing import Draw
-from anydml.referee.nodes import Array, Coordinate, Node, Result, Sizes, Source, count, number, place, wrap_index
+from anydml.referee.nodes import (
+    Array,
+    Coordinate,
+    Node,
+    Result,
+    Sizes,
+    Source,
+    coordinate_of,
+    count,
+    row_major_index,
+    wrap_index,
+)
 from anydml.referee.operator_rules import LeftOut, Operator, Rule, attribute_between, is_any_node, rank_of
 
 
@@ -22,7 +33,7 @@ def reshape_result(node: Node, shape: Sizes) -> list[Result]:
     x = node.array(0)
 
     def source(at: Coordinate) -> Source:
-        return 0, place(number(at, shape), x.shape)
+        return 0, coordinate_of(row_major_index(at, shape), x.shape)
 
     return [Result(shape, x.dtype, source)]
 

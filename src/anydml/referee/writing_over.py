@@ -8,7 +8,7 @@ import numpy as np
 
 from anydml.referee.drawing import Draw
 from anydml.referee.index_operators import OUT_OF_BOUNDS, along_axis, tuple_bounds
-from anydml.referee.nodes import Coordinate, Node, Result, Source, count, place, wrap_index
+from anydml.referee.nodes import Coordinate, Node, Result, Source, coordinate_of, count, wrap_index
 from anydml.referee.operator_rules import (
     AXIS,
     REDUCTIONS,
@@ -95,7 +95,8 @@ def _draw_scatter_nd(draw: Draw) -> Node:
     if count(leading) > cells:
         leading = (cells,)
     chosen = draw.sample(range(cells), count(leading))
-    tuples = [[draw.signed(i, n) for i, n in zip(place(k, x.shape[:length]), x.shape, strict=False)] for k in chosen]
+    coordinates = [coordinate_of(k, x.shape[:length]) for k in chosen]
+    tuples = [[draw.signed(i, n) for i, n in zip(at, x.shape, strict=False)] for at in coordinates]
     indices = np.array(tuples, np.int64).reshape(*leading, length)
     attributes: dict[str, Any] = {"reduction": "none"} if draw.opset >= 16 and draw.is_likely(0.3) else {}
     return Node("ScatterND", draw.opset, (x, indices, draw.data(x.dtype, (*leading, *x.shape[length:]))), attributes)

@@ -161,7 +161,7 @@ class _Fingerprints:
         return mix(seed_of("dot product"), np.minimum(rows, columns), np.maximum(rows, columns))
 
     def _rows(self, op: Op) -> Marks | None:
-        """Return the fingerprints of a normalisation or reduction along axes; None for other nodes."""
+        """Return the fingerprints of a normalization or reduction along axes; None for other nodes."""
         axes = row_axes(op, self._analysis) if op.inputs and all(op.inputs) else None
         if axes is None:
             return None

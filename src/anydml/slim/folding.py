@@ -126,7 +126,7 @@ class Folding:
         return self._constant(op, name, term.array) if term.is_constant and term.array is not None else None
 
     def _is_scale(self, op: Op) -> bool:
-        """Whether a Mul is the scale of a normalisation: runtimes need it to recognise the pattern."""
+        """Whether a Mul is the scale of a normalization: runtimes need it to recognize the pattern."""
         if op.kind != "Mul" or not any(
             term and term.is_constant and term.shape for term in map(self._terms.get, op.inputs)
         ):

@@ -27,7 +27,7 @@ def is_quantized_whole(op: Op, analysis: Analysis) -> bool:
 
 
 def row_axes(op: Op, analysis: Analysis) -> list[int] | None:
-    """Return the axes along which a node normalises or reduces its input; None for other nodes or if unknown."""
+    """Return the axes along which a node normalizes or reduces its input; None for other nodes or if unknown."""
     value = analysis.values.get(op.inputs[0]) if op.inputs else None
     if value is None or value.tensor is None or not value.sizes:
         return None

@@ -10,6 +10,7 @@ from functools import cached_property, partial
 
 from onnx import ModelProto
 
+from anydml.errors import ModelError
 from anydml.files.folder import Folder
 from anydml.onnx.checks import check, check_is_model
 from anydml.onnx.declared_types import check_types
@@ -168,12 +169,15 @@ def slim(
         A model with the same opsets, inputs and outputs, which computes the same numbers.
 
     Raises:
-        ModelError: the model is not valid, or has no size of a given name.
+        ModelError: the model is not valid, has no size of a given name, or cannot have a given size.
         TypeError: `model` is not a ModelProto.
     """
     check_is_model("slim", model)
     if sizes:
         refuse_unknown_sizes(sizes, model, "the model")
+        for key, size in sizes.items():
+            if type(size) is not int or not 0 <= size < 1 << 63:
+                raise ModelError(f"size {show_size(key)} is {size!r}: it must be an integer, 0 to 2⁶³ − 1", field=key)
         model = with_sizes(model, sizes)
     check(model)
     check_types(model)

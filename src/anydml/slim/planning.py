@@ -29,7 +29,7 @@ FOLDED_BYTES = 1 << 16
 
 
 class Plan:
-    """The expressions of a graph's values.
+    """Chooses the cheapest expression for each value of a graph.
 
     Args:
         analyses: the analyses of the graph.

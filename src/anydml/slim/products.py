@@ -1,4 +1,4 @@
-"""Products by constant matrices, normalised sums, and the nodes that read values directly or through movement."""
+"""Products by constant matrices, normalized sums, and the nodes that read values directly or through movement."""
 
 from __future__ import annotations
 

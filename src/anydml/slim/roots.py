@@ -1,4 +1,4 @@
-"""Reciprocals of roots as divisions, by which runtimes find RMS normalisations, as in Mul(x, Reciprocal(Sqrt(…)))."""
+"""Reciprocals of roots as divisions, by which runtimes find RMS normalizations, as in Mul(x, Reciprocal(Sqrt(…)))."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from anydml.proving.terms import Term
 from anydml.slim.graph import OUTSIDE_GRAPH, Graph, Op
 
-DIVISIONS_TITLE = "1/√x is written as Div, by which runtimes find normalisations"
+DIVISIONS_TITLE = "1/√x is written as Div, by which runtimes find normalizations"
 
 
 def with_divisions(graph: Graph, terms: Mapping[str, Term | None]) -> list[Op] | None:

@@ -1,6 +1,6 @@
-"""Symbolic sizes: each is represented by a prime, so that it is recognised in products of sizes.
+"""Symbolic sizes: each is represented by a prime, so that it is recognized in products of sizes.
 
-Derived sizes that proofs know, such as N + 1 or (N + 3) // 4, are recognised by a prime factor of their value. All
+Derived sizes that proofs know, such as N + 1 or (N + 3) // 4, are recognized by a prime factor of their value. All
 other sizes are treated as constants; those that vary are found by repeating the analysis with other primes.
 """
 
@@ -13,14 +13,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from onnx import GraphProto, ModelProto
 
 from anydml.onnx.walk import bodies
-from anydml.proving.names import size_names
+from anydml.proving.names import size_names, unnamed_size
 from anydml.proving.sizes import Size, evaluate, name, names_of, variables
 
 MIN_PRIME, PRIMES_END = 211, 1 << 14
 """The primes are not below the first, and below the second."""
 
 MIN_FACTOR = 29
-"""Smallest prime factor by which a derived size is recognised: smaller ones divide many numbers."""
+"""Smallest prime factor by which a derived size is recognized: smaller ones divide many numbers."""
 
 MAX_SETS = 3
 """Largest number of sets of primes for which a model is analysed."""
@@ -33,9 +33,11 @@ def with_sizes(model: ModelProto, sizes: Mapping[str, int]) -> ModelProto:
     for body in bodies([copy.graph]):
         assert isinstance(body, GraphProto), "functions are left out"
         for value in (*body.input, *body.output, *body.value_info):
-            for dim in value.type.tensor_type.shape.dim if value.type.HasField("tensor_type") else ():
-                if dim.dim_param in sizes:
-                    dim.dim_value = sizes[dim.dim_param]
+            dims = value.type.tensor_type.shape.dim if value.type.HasField("tensor_type") else ()
+            for axis, dim in enumerate(dims):
+                size_name = dim.dim_param or unnamed_size(value.name, axis)
+                if size_name in sizes and not dim.HasField("dim_value"):
+                    dim.dim_value = sizes[size_name]
     return copy
 
 

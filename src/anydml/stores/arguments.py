@@ -65,7 +65,7 @@ FLAG = Kind(lambda value: isinstance(value, (bool, np.bool_)), "pass True or Fal
 LIST = Kind(lambda value: isinstance(value, (list, tuple)), "pass a list")
 COUNT = Kind(_is_integer, "pass an integer")
 SIZES = Kind(lambda value: _is_list(value, _is_integer), "pass a list of integers, such as [2, 2]")
-STRING = Kind(_is_string, "pass a text")
+STRING = Kind(_is_string, "pass a string")
 STRINGS = Kind(lambda value: _is_string(value) or _is_list(value, _is_string), "pass a string, or a list of strings")
 
 KINDS: Mapping[str, Kind] = {

@@ -89,7 +89,7 @@ def plan_function(
             raise
         shapes = map_leaves(tree, lambda leaf, _: leaf.array.shape if isinstance(leaf, Result) else leaf, "")
         raise BindingError(
-            f"{name}: {error} is not of the structure of the results: {shapes}", name, "outputs"
+            f"{name}: {error} must have the structure of the results, whose shapes are {shapes}", name, "outputs"
         ) from None
     for result in results:
         trace.composer.output(f"result {result.number}", result.array.value)

@@ -10,7 +10,7 @@ from anydml.torch.transforms import call
 
 
 def split(info: Any, in_dims: Any, x: Any, sizes: Sequence[int], axis: int = 0) -> tuple[Any, Any]:
-    """Split along the axis behind the batch."""
+    """Split along the axis after the batch."""
     x, axis = batch_first(x, in_dims[0], axis)
     parts = call("split", x, sizes, axis)
     return parts, [0] * len(parts)
@@ -19,7 +19,7 @@ def split(info: Any, in_dims: Any, x: Any, sizes: Sequence[int], axis: int = 0) 
 def split_training(
     info: Any, in_dims: Any, x: Any, split: Any, axis: int = 0, num_outputs: int | None = None
 ) -> tuple[Any, Any]:
-    """Split along the axis behind the batch.
+    """Split along the axis after the batch.
 
     Raises:
         ValueError: `split` is batched, which would make the results ragged.
@@ -32,7 +32,7 @@ def split_training(
 
 
 def join(info: Any, in_dims: Any, arrays: Sequence[Any], axis: int | None = 0) -> tuple[Any, Any]:
-    """Join along the axis behind the batch; arrays without a batch are broadcast."""
+    """Join along the axis after the batch; arrays without a batch are broadcast."""
     if axis is None:
         flat = [array.reshape(info.batch_size, -1) for array in _each_batch_first(info, in_dims[0], arrays)]
         return call("join", flat, 1), 0
@@ -41,7 +41,7 @@ def join(info: Any, in_dims: Any, arrays: Sequence[Any], axis: int | None = 0) -
 
 
 def concat_training(info: Any, in_dims: Any, arrays: Sequence[Any], axis: int = 0) -> tuple[Any, Any]:
-    """Join along the axis behind the batch; the lengths have no batch."""
+    """Join along the axis after the batch; the lengths have no batch."""
     arrays, axis = _all_batch_first(info, in_dims[0], arrays, axis)
     return call("concat_training", arrays, axis), (0, None)
 

@@ -20,7 +20,7 @@ from anydml.moves.value import MAX_PIECES, Value
 from anydml.tracing.assigning import replaced
 from anydml.tracing.indexing import indexed, is_basic
 from anydml.tracing.open_sizes import is_open
-from anydml.tracing.refusing import fuse_error, named_errors, refusal
+from anydml.tracing.refusing import fuse_error, named_errors, not_assignable
 from anydml.tracing.structure import leaves
 from anydml.tracing.trace import TracedArray, check_dtype
 from anydml.tracing.traced_ndarray import TracedNdarray
@@ -201,6 +201,18 @@ def note_sharing(trace: Any, name: str, arguments: Sequence[Any], keywords: Mapp
     return with_note(result)
 
 
+def filled(x: TracedArray, value: Any) -> TracedArray:
+    """Fill an own array with a number, and return it, as PyTorch's methods do."""
+    copy_into(x, fill(x, (), value))
+    return x
+
+
+def copied(x: TracedArray, src: Any) -> TracedArray:
+    """Assign elements, and return the array, likewise."""
+    copy_into(x, src)
+    return x
+
+
 def copy_into(dst: TracedArray, src: Any, where: Any = True) -> None:
     """Assign elements as `copyto` does, in all places or where a mask holds.
 
@@ -208,7 +220,7 @@ def copy_into(dst: TracedArray, src: Any, where: Any = True) -> None:
         FuseError: `dst` cannot be assigned into, or something does not fit.
     """
     if not isinstance(dst, _Assignable):
-        raise refusal(f"an assignment into {dst!r}", "assign into a copy of it, or into an array made by numpy.zeros")
+        raise not_assignable(dst)
     assign(dst, ... if where is True else where, src)
 
 
@@ -245,7 +257,7 @@ def check_unshared(base: Any) -> None:
     base.sharing_results = [(reference, name) for reference, name in base.sharing_results if reference() is not None]
     for _, name in base.sharing_results:
         hint = f"assign before {name}, or take {name} of a copy"
-        raise fuse_error(f"an assignment into {base!r} after {name} of it, which may share its memory: {hint}")
+        raise fuse_error(f"cannot assign into {base!r} after {name} of it, which may share its memory: {hint}")
 
 
 def _refresh(base: Any) -> None:

@@ -13,7 +13,7 @@ from anydml.tracing.constants import arrays_of, check_torch_mask, is_list
 from anydml.tracing.indexing import selected_box
 from anydml.tracing.open_sizes import is_open
 from anydml.tracing.putting import Along, choose_by_mask, put, put_at_indices
-from anydml.tracing.refusing import refusal
+from anydml.tracing.refusing import fuse_error, refusal
 from anydml.tracing.structure import leaves
 from anydml.tracing.trace import TracedArray
 from anydml.tracing.verbs import broadcast_part, cast, cut, reshape
@@ -72,7 +72,10 @@ def _new_elements(x: TracedArray, value: Any) -> TracedArray:
         import torch
 
         number = value.item() if isinstance(value, np.generic) else value
-        value = torch.scalar_tensor(number, dtype=x.dtype, device="cpu")
+        try:
+            value = torch.scalar_tensor(number, dtype=x.dtype, device="cpu")
+        except (RuntimeError, TypeError) as error:
+            raise fuse_error(f"{number} in a tensor of {x.element}: {error}") from None
     return cast(x, value)
 
 

@@ -54,7 +54,7 @@ class CallArguments:
         self.is_traced = self.is_lazy = False
 
     def key(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Hashable:
-        """Return the key of the call's traces: everything but the numbers, and collect arrays and numbers."""
+        """Collect the call's arrays and numbers, and return the key of its traces: everything but the numbers."""
         key: Hashable = tuple([self._key(item) for item in arguments])
         if keywords:
             key = key, tuple([(name, self._key(item)) for name, item in keywords.items()])

@@ -140,7 +140,7 @@ _UNSTEADY_TYPES = (contextvars.ContextVar, threading.local, weakref.ref)
 _WRAPPED_ATTRIBUTES = ("__self__", "__func__", "__wrapped__", "func", "args", "keywords", "fget")
 
 
-def split_axis(wrapper: Any) -> list[Any]:
+def referents_of(wrapper: Any) -> list[Any]:
     """Return the objects that a wrapper, such as a method, refers to."""
     return [part for name in _WRAPPED_ATTRIBUTES if (part := getattr(wrapper, name, None)) is not None]
 

@@ -131,7 +131,7 @@ class FunctionCopier:
         """
         if inspect.ismethod(function):
             return types.MethodType(self.copy_for_trace(function.__func__, trace), function.__self__)
-        call_method: Any = getattr(type(function), "__call__", None)  # noqa: B004  # what it is is asked
+        call_method: Any = getattr(type(function), "__call__", None)  # noqa: B004  # the method itself is needed
         if type(call_method) is types.FunctionType and not is_of_a_library(call_method):
             return types.MethodType(self.copy_for_trace(call_method, trace), function)
         self._trace = trace

@@ -24,7 +24,7 @@ class _Source(NamedTuple):
     Attributes:
         name: its name in errors.
         state: a function that returns its state.
-        is_its_own: whether only the function can have drawn from it, not another thread.
+        is_private: whether only the function can have drawn from it, not another thread.
     """
 
     name: str

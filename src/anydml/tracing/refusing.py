@@ -45,6 +45,12 @@ def refusal(subject: str, hint: str = COMPUTE_OUTSIDE) -> FuseError:
     return _located_error(FuseError, f"{subject}: {RULE}: {hint}", RULE)
 
 
+def not_assignable(array: Any) -> FuseError:
+    """Return the error for an assignment into an array that the function has not created."""
+    message = f"cannot assign into {array!r}, which the function has not created"
+    return _located_error(FuseError, f"{message}: assign into a copy of it, or into an array made by numpy.zeros", RULE)
+
+
 def fuse_error(message: str, kind: type[FuseError] = FuseError, rule: str | None = None) -> FuseError:
     """Return the error for arguments that do not fit, or for a function that is not supported."""
     return _located_error(kind, message, rule)

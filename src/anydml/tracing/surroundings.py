@@ -26,7 +26,7 @@ from anydml.tracing.categories import (
     is_of_a_library,
     is_renamed_generator_maker,
     package_of,
-    split_axis,
+    referents_of,
     syntax_methods,
 )
 from anydml.tracing.clocks import clock_replacement, differs_by_process, differs_by_time
@@ -227,7 +227,7 @@ class Surroundings:
     def _visit_wrapper(self, wrapper: Any, label: str) -> None:
         if isinstance(wrapper, functools._lru_cache_wrapper) and makes_generators(wrapper.__wrapped__):
             self.unsteady = label
-        self._waiting += [(part, label) for part in split_axis(wrapper)]
+        self._waiting += [(part, label) for part in referents_of(wrapper)]
         self._add_user_attributes(wrapper, label)
 
     def _visit_library_object(self, value: Any, label: str) -> None:

@@ -192,9 +192,9 @@ TORCH: Table = {
     **methods("new_ones", _new_tensor, f"*size {_CREATION_PARAMETERS}", number=1),
     **methods("new_empty_strided", _new_tensor, f"size -stride {_CREATION_PARAMETERS}"),
     **methods("new_full", verbs.fill, f"size fill_value {_CREATION_PARAMETERS}"),
-    **methods("fill_", lambda x, value: assignable_arrays.copy_into(x, verbs.fill(x, (), value)), "value"),
-    **methods("zero_", assignable_arrays.copy_into, src=0),
-    **methods("copy_", assignable_arrays.copy_into, "src|other -non_blocking"),
+    **methods("fill_", assignable_arrays.filled, "value"),
+    **methods("zero_", assignable_arrays.filled, value=0),
+    **methods("copy_", assignable_arrays.copied, "src|other -non_blocking"),
     **methods("fill", lambda x, value: verbs.fill(x, None, value), "value"),
     # Identities
     **methods("clone contiguous detach cpu alias_copy lift_fresh_copy detach_copy", lambda x: x, "-memory_format"),

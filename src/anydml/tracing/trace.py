@@ -19,7 +19,7 @@ from anydml.moves.value import Value
 from anydml.strides import each_once
 from anydml.text import escape_controls, operator_text
 from anydml.tracing.executed_instructions import unwatched
-from anydml.tracing.refusing import CLAMPING_TAKE, COMPUTE_OUTSIDE, RULE, fuse_error, refusal
+from anydml.tracing.refusing import CLAMPING_TAKE, COMPUTE_OUTSIDE, RULE, fuse_error, not_assignable, refusal
 from anydml.tracing.scope import Scope
 from anydml.tracing.traced_fields import TracedFields
 
@@ -207,7 +207,7 @@ class TracedArray(TracedFields):
         return self.shape[0]
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        raise refusal(f"an assignment into {self!r}", "assign into a copy of it, or into an array made by numpy.zeros")
+        raise not_assignable(self)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> NoReturn:
         error = refusal(f"numpy.{ufunc.__name__} of {self!r}")
@@ -217,8 +217,11 @@ class TracedArray(TracedFields):
         raise error
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
-        hint = f"numpy.copy takes it; an array that is no argument is indexed by {CLAMPING_TAKE}"
-        raise with_needed_argument(refusal(f"{self!r} as an array", hint), self)
+        message = (
+            f"cannot convert {self!r} to a NumPy array, because its elements are not known while the function is "
+            f"traced: copy it by numpy.copy; to index a constant array by it, call {CLAMPING_TAKE}"
+        )
+        raise with_needed_argument(fuse_error(message, rule=RULE), self)
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, arguments: Any = (), named: Any = None) -> NoReturn:

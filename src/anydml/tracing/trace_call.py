@@ -157,7 +157,7 @@ class _OpenNumbers:
         return as_kind(size, kind) if self._is_open and not self._is_in_key else number
 
     def note_types(self, are_long: Sequence[bool]) -> None:
-        """Open what the call says of the types of integers: whether each is NumPy's; nothing, if none is."""
+        """Open a flag for each integer: whether it is NumPy's. If none is, do nothing."""
         if self._is_in_key or not any(are_long):
             return
         for (size, path), is_long in zip(self._integers, are_long, strict=True):

@@ -19,7 +19,7 @@ from anydml.functions import copy
 from anydml.tracing.executed_instructions import ExecutedInstructions, NotTracedError
 from anydml.tracing.joinable import Joinable, as_plain_array, joinable_views
 from anydml.tracing.refusing import fuse_error
-from anydml.tracing.structure import PLAIN_TYPES, leaves
+from anydml.tracing.structure import PLAIN_TYPES, leaves, map_leaves
 
 MUST_TRACE: Any = object()
 """Returned if a call must be traced."""
@@ -71,7 +71,9 @@ class UnfusedCalls:
             return MUST_TRACE
         start = perf_counter()
         given = arguments, keywords
-        if not (has_tensors := _is_tensor(_first_array(given))):
+        if has_tensors := _is_tensor(_first_array(given)):
+            given = _with_own_containers(arguments), _with_own_containers(keywords)
+        else:
             # Code that asks for classes must see NumPy's.
             views_of = partial(
                 joinable_views, is_joined=not self.instructions.asks_classes, is_writeable=not self.is_assigning
@@ -163,6 +165,15 @@ def _with_new_arrays(returned: list[Any], arguments: Any, has_tensors: bool, has
         raise fuse_error(f"a function returned a {kind.__name__}: return arrays in tuples, lists or dicts")
 
     return with_new_arrays(returned, 0)
+
+
+def _with_own_containers(tree: Any) -> Any:
+    """Copy the lists and dicts of a structure, so that the function may change them, as in a trace."""
+    kind = type(tree)
+    if kind is list or kind is tuple:
+        items = [_with_own_containers(item) if isinstance(item, (list, tuple, dict)) else item for item in tree]
+        return items if kind is list else tuple(items)
+    return map_leaves(tree, lambda leaf, _: leaf, "") if isinstance(tree, (list, tuple, dict)) else tree
 
 
 def _add_storages(tree: Any, tensor_class: Any, storages: set[int]) -> None:

@@ -22,7 +22,7 @@ from anydml.moves.value import Value
 from anydml.moves.value_maker import ValueMaker, ValueView
 from anydml.operators.split import split_rule
 from anydml.tracing.constants import dtype_of, is_list, whole_number, whole_numbers
-from anydml.tracing.refusing import fuse_error, refusal
+from anydml.tracing.refusing import RULE, fuse_error, refusal
 from anydml.tracing.short_integers import pinned_number
 from anydml.tracing.trace import TracedArray, with_needed_argument
 
@@ -194,7 +194,11 @@ def join(arrays: Sequence[TracedArray], axis: int) -> TracedArray:
     expected = shape_with(first, axis)
     for k, array in enumerate(others, 1):
         if array.element is not first.element and array.element != first.element:
-            raise refusal(f"arrays of {first.element} and {array.element} in one", "convert them to one dtype first")
+            raise fuse_error(
+                f"cannot join arrays of {first.element} and {array.element}, which would compute: "
+                "convert them to one dtype first",
+                rule=RULE,
+            )
         if array.ndim != first.ndim or shape_with(array, axis) != expected:
             raise fuse_error(
                 f"array {k} has shape {array.shape}, but array 0 has {first.shape}: "

@@ -77,7 +77,10 @@ def _is_known(value: Any) -> bool:
         return package in _PACKAGES
     if category == "library":
         # NumPy's functions; other objects of its classes may call users' functions.
-        return package in _OWN_PACKAGES or (package == "numpy" and getattr(np, value.__name__, None) is value)
+        name = getattr(value, "__name__", None)
+        return package in _OWN_PACKAGES or (
+            package == "numpy" and name is not None and getattr(np, name, None) is value
+        )
     if category == "class":
         return issubclass(value, np.generic) and is_of_a_library(value)
     if category == "container":

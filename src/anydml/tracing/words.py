@@ -243,4 +243,4 @@ def _check_no_flag(name: str, value: Any) -> None:
 
 def _check_no_out(name: str, value: Any) -> None:
     if name == "out" and value is not None:
-        raise refusal("an assignment into out", "use the result instead")
+        raise fuse_error("cannot write into out: use the result instead", rule=RULE)

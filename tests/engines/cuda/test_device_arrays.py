@@ -87,7 +87,7 @@ def test_tensors_of_every_dtype_are_seen_byte_by_byte():
     for dtype in {dtype for dtype in vars(torch).values() if isinstance(dtype, torch.dtype)}:
         try:
             tensor = torch.arange(3 * dtype.itemsize, dtype=torch.uint8).view(dtype)
-        except RuntimeError:  # quantised, or less than a byte
+        except RuntimeError:  # quantized, or less than a byte
             continue
         view = device_array(on_gpu(tensor)).view(np.ndarray)
         assert (view.shape, view.itemsize) == ((3,), dtype.itemsize)

@@ -42,7 +42,7 @@ def scalar(node: Node, ctx: LoweringContext, tensor: Tensor, name: str) -> Any:
 
 
 def axes_of(node: Node, axes: Sequence[int] | None, rank: int, may_repeat: bool = False) -> list[int]:
-    """Normalise axes to 0 … rank − 1, in the given order; None stands for all axes.
+    """Normalize axes to 0 … rank − 1, in the given order; None stands for all axes.
 
     Raises:
         ModelError: an axis is out of range, or repeats although `may_repeat` is False.

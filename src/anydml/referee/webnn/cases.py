@@ -143,7 +143,7 @@ def json_array(array: Array) -> Array:
     return array
 
 
-def test_of(case: WebnnCase) -> dict[str, Any]:
+def as_wpt_test(case: WebnnCase) -> dict[str, Any]:
     """Return a case as a test of web-platform-tests, with the rule that decides it."""
     call = case.call
     inputs: dict[str, Any] = {}
@@ -192,7 +192,7 @@ def tensor_of(array: Array) -> dict[str, Any]:
 
 def write_webnn(cases: list[WebnnCase], folder: Path) -> int:
     """Write the cases of one operator to a file, and return their number."""
-    document = {"operation": cases[0].operator, "tests": [test_of(case) for case in cases]}
+    document = {"operation": cases[0].operator, "tests": [as_wpt_test(case) for case in cases]}
     (folder / f"{cases[0].operator}.json").write_text(json.dumps(document, indent=1), encoding="utf-8")
     return len(cases)
 

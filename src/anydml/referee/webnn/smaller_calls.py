@@ -14,7 +14,7 @@ from anydml.referee.nodes import Array
 from anydml.referee.operators import OPERATORS
 from anydml.referee.smaller_nodes import as_text, cuts
 from anydml.referee.webnn.calls_to_nodes import call_in, call_of
-from anydml.referee.webnn.cases import WebnnCase, test_of, valid_case, write_webnn
+from anydml.referee.webnn.cases import WebnnCase, as_wpt_test, valid_case, write_webnn
 from anydml.referee.webnn.operators import Call
 from anydml.referee.webnn.run_graphs import run
 from anydml.referee.webnn.steps import RULES
@@ -69,7 +69,7 @@ def _valid(case: WebnnCase, call: Call, constant: frozenset[int]) -> WebnnCase |
     smaller = valid_case(case.name, case.operator, call, constant)
     if any(not tensor.size for tensor in (*smaller.outputs, *(call.node.array(k) for k in call.tensors.values()))):
         return None
-    outputs = run(test_of(smaller)["graph"])
+    outputs = run(as_wpt_test(smaller)["graph"])
     return smaller if all(map(are_equal, outputs, smaller.outputs)) else None
 
 
@@ -100,7 +100,7 @@ def _with_lists(
     arrays: dict[str, Array], arguments: Mapping[str, Any], options: Mapping[str, Any], axis: int, old: int,
     new: int | None,
 ) -> Iterator[Parts]:  # fmt: skip
-    """Yield shorter tensors, with lists that have the axis as they are, shorter, or with the new size."""
+    """Yield calls with shorter tensors. Lists with an item for the axis are kept, made shorter, or get the new size."""
     first = next(iter(arrays.values()))
 
     def adapted(fields: Mapping[str, Any], how: int) -> dict[str, Any]:
@@ -149,7 +149,7 @@ def _simpler(value: Any) -> Iterator[Any]:
 def _simplify_parts(
     arrays: dict[str, Array], arguments: Mapping[str, Any], options: Mapping[str, Any]
 ) -> Iterator[Parts]:
-    """Yield indices nearer to 0, and elements that count, of FLOAT32."""
+    """Yield calls with indices set to 0, and with elements replaced by 1, 2, 3 … in FLOAT32."""
     for name, value in arrays.items():
         if name in ("indices", "condition") and value.any():
             for at in np.argwhere(value != 0):

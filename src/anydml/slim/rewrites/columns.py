@@ -17,7 +17,7 @@ Span = tuple[int, int]
 
 
 class ColumnSplitting(Rewrite):
-    """Finds such products."""
+    """Splits the constant of a product whose columns are split afterwards."""
 
     title = "products are cut where their results are"
     is_exact = False

@@ -78,10 +78,10 @@ class Axis:
             section_size *= size // total  # noqa: PLW2901
             if section_size % (ranks // copies):
                 raise ModelError(
-                    f"{show(name)} has shape {[*shape]}, and {count_noun(ranks // copies, 'rank')} cannot share evenly "
-                    f"its axis {self.axis}: use {near_divisors(section_size, ranks // copies)} "
-                    "ranks; or in a layout, slice it to a multiple of the ranks, or give all of it to each by "
-                    "replicate = true"
+                    f"{show(name)} has shape {[*shape]}, and its axis {self.axis} cannot be divided "
+                    f"evenly among {count_noun(ranks // copies, 'rank')}: "
+                    f"use {near_divisors(section_size, ranks // copies)} ranks; or in a layout, slice it to a multiple "
+                    "of the ranks, or give all of it to each by replicate = true"
                 )
             rank_size = section_size // (ranks // copies)
             intervals.append((start + rank // copies * rank_size, rank_size))

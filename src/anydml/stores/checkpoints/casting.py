@@ -38,7 +38,7 @@ SHORT = {
 """Further names of dtypes; as in PyTorch, float has 32 bits."""
 
 _PACKED = ("qweight", "weight_packed", "W_q")
-"""Last parts of names that only the integers of a quantised weight have."""
+"""Last parts of names that only the integers of a quantized weight have."""
 
 _CODES = re.compile(r"(?:(.+?)_)??(?:q?weight|(?:weight_)?packed|W_q|codes|B|trellis|Qidxs(?:_\d+)?|indices)")
 """Last parts of names of integers into which GPTQ, MLX, HQQ, AQLM, Marlin, EXL3, QuIP#, VPTQ and others pack numbers of
@@ -48,7 +48,7 @@ _BESIDE = re.compile(
     r"(?P<of>.*?)(?:^|_)(?:(?P<scale>scales?(?:_(?:inv|max|\d+|bias))?|absmax|SCB|s|codebooks|su|sv|suh|svh)"
     r"|q?zeros?|zero_points?|biases|shift)"
 )
-"""Last parts of the names of tensors beside such integers; integers without a scale are not a quantised weight."""
+"""Last parts of the names of tensors beside such integers; integers without a scale are not a quantized weight."""
 
 _TABLE = re.compile(r"(?:|res_|outlier_)centroids")
 """Names of the modules in a module of VPTQ whose weights are the numbers that its integers stand for."""
@@ -62,8 +62,8 @@ _DATA = re.compile(r"(.+?)(?:\._data)+")
 _STATE = re.compile(r"(.+)\.quant_state\.bitsandbytes__\w+")
 """Names of bitsandbytes' tensors beside a weight, whose integers may be stored as floats."""
 
-_QUANTISED = re.compile(r"(i?q|tq|u?int|nf|fp|mxfp|nvfp|w)\d+.*|awq|gptq|gguf|bnb.*", re.IGNORECASE)
-"""Names of parameters for the later quantisation of an unquantised model."""
+_QUANTIZED = re.compile(r"(i?q|tq|u?int|nf|fp|mxfp|nvfp|w)\d+.*|awq|gptq|gguf|bnb.*", re.IGNORECASE)
+"""Names of parameters for the later quantization of an unquantized model."""
 
 
 def dtype_of(name: str, dtype_name: Any) -> np.dtype[Any]:
@@ -85,8 +85,8 @@ def dtype_of(name: str, dtype_name: Any) -> np.dtype[Any]:
     hint = ""
     if short in ("fp8", "float8", "f8"):
         hint = ": there are two of 8 bits, fp8_e4m3 for weights, and fp8_e5m2"
-    elif _QUANTISED.fullmatch(short):
-        hint = ": nothing is quantised here: write an unquantised file, and quantise that, as by llama-quantize"
+    elif _QUANTIZED.fullmatch(short):
+        hint = "; anydml does not quantize: write bfloat16, and quantize that with a tool such as llama-quantize"
     elif short == "auto":
         hint = ": without it, dtypes stay as they are"
     raise ModelError(f"{name}: dtype must be one of {', '.join(dtypes)}, not {show(str(dtype_name))}{hint}")
@@ -105,7 +105,7 @@ def array_as(name: str, store: Any, dtype_name: Any) -> tuple[Store, list[str]]:
     """
     place = JsonPath(str(store.path))
     if not isinstance(store, Store):
-        raise place.error("is an array of Zarr, whose dtype stays: dtype is for .npy files")
+        raise place.error("is a Zarr array, and dtype applies to .npy files only")
     try:
         # As in PyTorch, float has 32 bits.
         order = None if str(dtype_name).lower() in SHORT else np.dtype(dtype_name)
@@ -162,7 +162,7 @@ def _cast(name: str, tensors: StoredTensors, dtype: np.dtype[Any]) -> tuple[Stor
         ModelError: a tensor has numbers of 8 bits, which mean nothing without their scales.
     """
     counts, kinds = Counter[int](), dict[str, np.dtype[Any]]()
-    quantised, uncast = _QuantisedTensors.of(tensors), list[str]()
+    quantized, uncast = _QuantizedTensors.of(tensors), list[str]()
     # By id, because hashing a dtype is slow.
     old_dtypes = {id(tensor.dtype): tensor.dtype for tensor in tensors.values()}
     names = {number: NAMES.get(old.newbyteorder("<"), "") for number, old in old_dtypes.items() if old != dtype}
@@ -170,7 +170,7 @@ def _cast(name: str, tensors: StoredTensors, dtype: np.dtype[Any]) -> tuple[Stor
         type_name = names.get(id(tensor.dtype), "")
         if type_name.startswith("F8"):
             raise ModelError(f"{name}: {show(key)} is {tensor.dtype}, whose scales are other tensors: it is not cast")
-        if type_name in FROM and quantised is not None and quantised.has(key):
+        if type_name in FROM and quantized is not None and quantized.has(key):
             uncast.append(key)
         elif type_name in FROM:
             counts[id(tensor.dtype)] += 1
@@ -186,7 +186,7 @@ def _cast(name: str, tensors: StoredTensors, dtype: np.dtype[Any]) -> tuple[Stor
     ]
     if uncast:
         remarks.append(
-            f"keeps the dtypes of {count_noun(len(uncast), 'tensor')} of quantised weights: {names_of(uncast)}"
+            f"keeps the dtypes of {count_noun(len(uncast), 'tensor')} of quantized weights: {names_of(uncast)}"
         )
     blocks = {number: name_of(old) for number, old in old_dtypes.items() if is_of_blocks(old)}
     if in_blocks := sum(id(tensor.dtype) in blocks for tensor in tensors.values()):
@@ -197,11 +197,11 @@ def _cast(name: str, tensors: StoredTensors, dtype: np.dtype[Any]) -> tuple[Stor
     return _read_as(tensors, kinds), remarks
 
 
-class _QuantisedTensors(NamedTuple):
-    """The quantised weights of a checkpoint: integers with scales beside them.
+class _QuantizedTensors(NamedTuple):
+    """The quantized weights of a checkpoint: integers with scales beside them.
 
     Attributes:
-        modules: modules in which all floating-point numbers except a bias belong to a quantised weight.
+        modules: modules in which all floating-point numbers except a bias belong to a quantized weight.
         parts: modules, and the names of weights in them: "" for the only one, ``w13`` for ``w13_qweight``.
         wholes: names of the weights; names of their scales may begin with these, as in ``weight.absmax``.
     """
@@ -211,8 +211,8 @@ class _QuantisedTensors(NamedTuple):
     wholes: Set[str]
 
     @classmethod
-    def of(cls, tensors: StoredTensors) -> _QuantisedTensors | None:
-        """Return the quantised tensors of a checkpoint; None if it has none."""
+    def of(cls, tensors: StoredTensors) -> _QuantizedTensors | None:
+        """Return the quantized tensors of a checkpoint; None if it has none."""
         # By id, because hashing a dtype is slow.
         integers = {id(tensor.dtype) for tensor in tensors.values() if tensor.dtype.kind in "iu"}
         weights, parts = dict[str, tuple[str, str]](), set[tuple[str, str]]()
@@ -248,7 +248,7 @@ class _QuantisedTensors(NamedTuple):
         )
 
     def has(self, name: str) -> bool:
-        """Whether a tensor belongs to a quantised weight, as scales do; a bias does not, but MLX's ``biases`` do."""
+        """Whether a tensor belongs to a quantized weight, as scales do; a bias does not, but MLX's ``biases`` do."""
         module, _, last = name.rpartition(".")
         if last == "bias":
             return False

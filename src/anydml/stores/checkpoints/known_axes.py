@@ -1,6 +1,6 @@
 """Axes of tensors with known names, unless their dtypes, shapes or config.json contradict.
 
-A name alone does not tell how ranks share a tensor: names of a quantised weight's tensors contain the weight's name,
+A name alone does not tell how ranks share a tensor: names of a quantized weight's tensors contain the weight's name,
 and rows of keys and values are divided by heads only. Unknown axes are not guessed.
 """
 
@@ -159,7 +159,7 @@ def projection_of(name: str) -> str | None:
 
 
 def _sibling_tensors(name: str, model: Model) -> list[str]:
-    """Return the other tensors in the module of a weight or bias, such as those of its quantisation."""
+    """Return the other tensors in the module of a weight or bias, such as those of its quantization."""
     module = name.rpartition(".")[0]
     names = {f"{module}.weight", f"{module}.bias"}
     return [sibling for sibling in model.tensors if sibling.startswith(f"{module}.") and sibling not in names]

@@ -179,7 +179,7 @@ def _rule(table: dict[str, Any], place: JsonPath) -> Rule:
         rule = (
             f"both {' and '.join(actions)}"
             if actions
-            else f"no action, but {names(other_keys)}"
+            else f"no action, and the unknown {names(other_keys)}"
             if other_keys
             else "no action"
         )

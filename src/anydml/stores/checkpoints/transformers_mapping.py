@@ -210,7 +210,7 @@ class Architecture:
         return composed
 
     def missing(self, tensors: Iterable[str]) -> list[str]:
-        """Return missing names of the model, which `from_pretrained` would initialise, in the model's order.
+        """Return missing names of the model, which `from_pretrained` would initialize, in the model's order.
 
         Tied tensors are there if one of them is; what transformers makes without saying so is not missing.
         """

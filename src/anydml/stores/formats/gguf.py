@@ -1,4 +1,4 @@
-"""GGUF files; their headers are not trusted. Quantised tensors are moved in whole blocks.
+"""GGUF files; their headers are not trusted. Quantized tensors are moved in whole blocks.
 
 The document: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 """
@@ -29,7 +29,7 @@ FILE_TYPE = "general.file_type"
 """The key with the dtype of most tensors."""
 
 FILE_TYPES = {"F32": 0, "F16": 1, "BF16": 32}
-"""Its values, by unquantised dtypes of safetensors."""
+"""Its values, by unquantized dtypes of safetensors."""
 
 SPLIT = ("split.no", "split.count", "split.tensors.count")
 """Keys of a file that has a part of a model."""
@@ -55,14 +55,14 @@ TYPES: Mapping[int, np.dtype[Any]] = {
     28: DTYPES["F64"],
     30: DTYPES["BF16"],
 }
-"""Unquantised types of tensors."""
+"""Unquantized types of tensors."""
 
-QUANTISED = {
+QUANTIZED = {
     2: "Q4_0", 3: "Q4_1", 6: "Q5_0", 7: "Q5_1", 8: "Q8_0", 9: "Q8_1", 10: "Q2_K", 11: "Q3_K", 12: "Q4_K", 13: "Q5_K",
     14: "Q6_K", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S", 20: "IQ4_NL", 21: "IQ3_S",
     22: "IQ2_S", 23: "IQ4_XS", 29: "IQ1_M", 34: "TQ1_0", 35: "TQ2_0", 39: "MXFP4", 40: "NVFP4", 41: "Q1_0",
 }  # fmt: skip
-"""Names of quantised types."""
+"""Names of quantized types."""
 
 _VALUES = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _TEXT, _ARRAY = 8, 9
@@ -233,15 +233,15 @@ def _kind(shape: tuple[int, ...], kind: int, place: JsonPath) -> tuple[tuple[int
     """
     if kind in TYPES:
         return shape, TYPES[kind]
-    if kind not in QUANTISED:
+    if kind not in QUANTIZED:
         raise place.error(f"is of the unknown type {kind}")
-    return shape_in_blocks(QUANTISED[kind], shape, place), DTYPES_OF_BLOCKS[QUANTISED[kind]]
+    return shape_in_blocks(QUANTIZED[kind], shape, place), DTYPES_OF_BLOCKS[QUANTIZED[kind]]
 
 
 def with_file_type(metadata: Mapping[str, str], dtype: np.dtype[Any] | None) -> dict[str, str]:
-    """Return the keys of a file whose unquantised tensors are cast to a dtype; None for no cast.
+    """Return the keys of a file whose unquantized tensors are cast to a dtype; None for no cast.
 
-    The key with the dtype of most tensors, if that is unquantised, gets the new dtype, or is left out.
+    The key with the dtype of most tensors, if that is unquantized, gets the new dtype, or is left out.
     """
     new_metadata = {**metadata}
     old = {f"{number}" for number in FILE_TYPES.values()}
@@ -259,7 +259,7 @@ def make_gguf_header(tensors: FileTensors, metadata: Mapping[str, str], place: J
         ModelError: the format does not support the dtype or the number of dimensions, or a name or key is too long.
     """
     kinds = {dtype: kind for kind, dtype in TYPES.items()}
-    kinds |= {DTYPES_OF_BLOCKS[name]: kind for kind, name in QUANTISED.items()}
+    kinds |= {DTYPES_OF_BLOCKS[name]: kind for kind, name in QUANTIZED.items()}
     descriptions, relative, end = list[bytes](), list[int](), 0
     for name, (shape, dtype) in tensors.items():
         if dtype not in kinds:

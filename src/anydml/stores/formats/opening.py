@@ -143,7 +143,7 @@ def _folder(path: Path, place: JsonPath, follow: bool) -> Checkpoint:
         entries = sorted(path.iterdir())
     if not files:
         files = [entry for entry in entries if entry.suffix.lower() == ".gguf" and count_in_name(entry) > 1]
-        # Two models, such as two quantisations, are not one checkpoint.
+        # Two models, such as two quantizations, are not one checkpoint.
         files = files if len({set_of(file) for file in files}) == 1 else []
     if not files and (path / METADATA).is_file():
         raise place.error(_DISTRIBUTED)

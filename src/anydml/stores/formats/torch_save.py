@@ -55,7 +55,7 @@ _PLAIN = (("torch", "Tensor"), ("torch.nn.parameter", "Parameter"), ("torch.nn.p
 """Classes of tensors whose elements are all that they have."""
 
 _REFUSED_REBUILDERS = {
-    "_rebuild_qtensor": "is quantised", "_rebuild_sparse_tensor": "is sparse", "_rebuild_nested_tensor": "is nested",
+    "_rebuild_qtensor": "is quantized", "_rebuild_sparse_tensor": "is sparse", "_rebuild_nested_tensor": "is nested",
     "_rebuild_meta_tensor_no_storage": "is of the device meta, and has no elements",
     "_rebuild_wrapper_subclass": "is of a subclass that wraps others",
     "_rebuild_device_tensor_from_numpy": "is of a device whose tensors are saved as NumPy's arrays",

@@ -111,7 +111,7 @@ class ZarrGroup:
                     if file in ("zarr.json", ".zmetadata"):
                         document = _json(path)
                         if _consolidate(document, f"{group}/".lstrip("/"), new):
-                            contents[name] = _text(document)
+                            contents[name] = _json_bytes(document)
         return contents
 
     def metadata_in(self, version: int, arrays: Mapping[str, Mapping[str, bytes]]) -> dict[str, Content]:
@@ -129,10 +129,10 @@ class ZarrGroup:
         for name, (attributes, _) in group_attributes.items():
             if version == 3:
                 document: Json = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
-                files[name] = {"zarr.json": _text(document)}
+                files[name] = {"zarr.json": _json_bytes(document)}
             else:
-                files[name] = {".zgroup": _text({"zarr_format": 2})}
-                files[name] |= {".zattrs": _text(attributes)} if attributes else {}
+                files[name] = {".zgroup": _json_bytes({"zarr_format": 2})}
+                files[name] |= {".zattrs": _json_bytes(attributes)} if attributes else {}
         contents: dict[str, Content] = {}
         for name, (_, is_consolidated) in group_attributes.items():
             document = dict(files[name])
@@ -172,13 +172,13 @@ def _consolidated(
             f"{name}/{file}".lstrip("/"): text for name, texts in inside.items() for file, text in texts.items()
         }
         documents = {name: json.loads(text) for name, text in sorted(all_documents.items())}
-        return {".zmetadata": _text({"metadata": documents, "zarr_consolidated_format": 1})}
+        return {".zmetadata": _json_bytes({"metadata": documents, "zarr_consolidated_format": 1})}
     documents = {name: json.loads(texts["zarr.json"]) for name, texts in inside.items() if name}
     consolidated = {"kind": "inline", "must_understand": False, "metadata": documents}
-    return {"zarr.json": _text({**json.loads(own_metadata["zarr.json"]), "consolidated_metadata": consolidated})}
+    return {"zarr.json": _json_bytes({**json.loads(own_metadata["zarr.json"]), "consolidated_metadata": consolidated})}
 
 
-def _text(document: Json) -> bytes:
+def _json_bytes(document: Json) -> bytes:
     return json.dumps(document, indent=2).encode()
 
 
@@ -206,7 +206,7 @@ def _json(path: Path) -> Json:
 
 
 def _consolidate(document: Any, prefix: str, new: Mapping[str, Json]) -> bool:
-    """Put new metadata of arrays into the consolidated ones of a group; returns whether it has any."""
+    """Update the consolidated metadata of a group; return whether it has any."""
     consolidated = document.get("consolidated_metadata", document) if isinstance(document, dict) else None
     consolidated = consolidated.get("metadata") if isinstance(consolidated, dict) else None
     if not isinstance(consolidated, dict):

@@ -179,7 +179,7 @@ def has_fill_value(metadata: Mapping[str, bytes]) -> bool:
 
 
 def codecs_beside_spec(metadata: Mapping[str, bytes]) -> set[str]:
-    """Return names of the codecs of an array of version 3 that its specification does not have."""
+    """Return the names of an array's codecs that the specification of version 3 does not define."""
     document = json.loads(metadata.get("zarr.json", b"{}"))
     return {name for name in names_inside(document.get("codecs", ())) if name.startswith("numcodecs.")}
 

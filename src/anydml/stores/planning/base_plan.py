@@ -63,7 +63,7 @@ class BasePlan:
         if self.memory - constants < MIN_MEMORY:
             part = f", of which {bytes_text(constants)} are constants" if constants else ""
             raise BindingError(
-                f"{self.name}: {bytes_text(self.memory)} of memory are not enough: give at least "
+                f"{self.name}: {bytes_text(self.memory)} of memory is not enough: give at least "
                 f"{bytes_text(constants + MIN_MEMORY)}{part}"
             )
         # By id, because hashing a path is slow.

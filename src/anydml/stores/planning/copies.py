@@ -74,7 +74,7 @@ class Rows(NamedTuple):
         ends: Numbers = self.to + (self.counts - 1) * self.to_steps + self.lengths
         return ends
 
-    def some(self, which: Any) -> Rows:
+    def select(self, which: Any) -> Rows:
         """Return the copies that a NumPy index selects."""
         return Rows(*(column[which] for column in self))
 
@@ -151,7 +151,7 @@ class RowTable(NamedTuple):
         sizes: Numbers = self.shapes[:, :2].prod(1)[self.shape]
         return sizes
 
-    def some(self, which: Any) -> RowTable:
+    def select(self, which: Any) -> RowTable:
         """Return the copies that a NumPy index selects."""
         return RowTable(self.to[which], self.from_[which], self.shape[which], self.shapes)
 

@@ -132,11 +132,11 @@ def _written(
     files, firsts = np.unique(places.file[outputs], return_index=True)
     examples = dict(zip(files.tolist(), (outputs[firsts] - places.inputs).tolist(), strict=True))
     order = np.lexsort((placed.rows.from_, placed.to))
-    placed = placed.some(order)
+    placed = placed.select(order)
     bounds = np.append(np.flatnonzero(np.diff(placed.to, prepend=-1)), order.size).tolist()
     for written, (start, stop) in enumerate(pairwise(bounds), number + 1):
-        copied, file = placed.rows.some(slice(start, stop)), int(placed.to[start])
-        low, high = int(copied.to.min()) // PAGE * PAGE, int(copied.to_ends.max())
+        copied, file = placed.rows.select(slice(start, stop)), int(placed.to[start])
+        low, high = int(np.min(copied.to)) // PAGE * PAGE, int(np.max(copied.to_ends))
         intervals[written] = places.part(file, low, high - low, unit, examples[file])
         starts, ends = _known_ranges(places, file)
         some = slice(int(ends.searchsorted(low, "right")), int(starts.searchsorted(high)))
@@ -182,7 +182,7 @@ def _divided(all_writers: Iterable[Writers], places: Places) -> list[tuple[RowWr
 
 def _files_of(keys: Numbers, files: Numbers, count: int) -> Numbers:
     """Return the number of different files of each key below a count."""
-    several = int(files.max()) + 1
+    several = int(np.max(files)) + 1
     counts: Numbers = np.bincount(np.unique(keys.astype(np.int64) * several + files) // several, minlength=count)
     return counts
 

@@ -56,12 +56,12 @@ class RowCopies:
     def inside(self, low: int, high: int) -> Rows:
         """Return the copies from an interval of the source, by destination, with offsets from the interval's start."""
         first, last = int(self._source_ends.searchsorted(low, "right")), int(self.columns.from_.searchsorted(high))
-        candidates = self.columns.some(slice(first, last)).rows
+        candidates = self.columns.select(slice(first, last)).rows
         are_whole = (candidates.from_ >= low) & (candidates.ends <= high)
-        cut = candidates.some(~are_whole)
+        cut = candidates.select(~are_whole)
         bounds = (np.full(cut.to.size, end, np.int64) for end in (low, high))
-        joined = Rows(*map(np.concatenate, zip(candidates.some(are_whole), clip_rows(cut, *bounds)[0], strict=True)))
-        return joined._replace(from_=joined.from_ - low).some(np.argsort(joined.to, kind="stable"))
+        joined = Rows(*map(np.concatenate, zip(candidates.select(are_whole), clip_rows(cut, *bounds)[0], strict=True)))
+        return joined._replace(from_=joined.from_ - low).select(np.argsort(joined.to, kind="stable"))
 
 
 def clip_rows(rows: Rows, low: Numbers, high: Numbers) -> tuple[Rows, Numbers]:
@@ -71,7 +71,7 @@ def clip_rows(rows: Rows, low: Numbers, high: Numbers) -> tuple[Rows, Numbers]:
     ends = np.clip((high - from_ - lengths) // steps + 1, 0, counts)
     are_whole = ends > begins
     starts = to + begins * to_steps, from_ + begins * steps
-    whole_rows = Rows(*starts, lengths, ends - begins, to_steps, steps).some(are_whole)
+    whole_rows = Rows(*starts, lengths, ends - begins, to_steps, steps).select(are_whole)
     # If one row contains the whole interval, `ends < begins`: both would be the same part, so `after` has none.
     before, is_before = _part(rows, begins - 1, low, high)
     after, is_after = _part(rows, np.where(ends < begins, counts, ends), low, high)
@@ -87,7 +87,7 @@ def _part(copies: Rows, rows: Numbers, low: Numbers, high: Numbers) -> tuple[Row
     sizes = last - first
     is_part: Array = (rows >= 0) & (rows < counts) & (sizes > 0)
     part = Rows.single(to + rows * to_steps + first - starts, first, sizes)
-    return part.some(is_part), is_part
+    return part.select(is_part), is_part
 
 
 def rows_of(move: Move) -> list[Row] | None:
@@ -132,7 +132,7 @@ def filled(copies: Rows) -> tuple[Rows, Numbers, Numbers, Numbers]:
         if total > MAX_RUNS_OF_BLOCK:
             raise TooManyRunsError(total)
         row = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
-        to, from_, lengths, rows, to_steps, steps = copies.some(np.repeat(np.arange(counts.size), counts))
+        to, from_, lengths, rows, to_steps, steps = copies.select(np.repeat(np.arange(counts.size), counts))
         rows = np.where(np.repeat(is_filled[interval], counts), rows, 1)
         copies = Rows(to + row * to_steps, from_ + row * steps, lengths, rows, to_steps, steps)
         starts, ends, interval = merge_intervals(copies.to, copies.to_ends)

@@ -111,7 +111,7 @@ class Shares:
         boxes = (free - buffers * need) // held
         if boxes < need // 2:
             raise TooLittleMemoryError(
-                f"{name}: {bytes_text(given + constant_bytes)} of memory are not enough for chunks that need "
+                f"{name}: {bytes_text(given + constant_bytes)} of memory is not enough for chunks that need "
                 f"{bytes_text(need)} each"
             )
         return cls(texts, span, need, buffers, threads, held, boxes)

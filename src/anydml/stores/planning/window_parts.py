@@ -28,9 +28,9 @@ class PlacedRows(NamedTuple):
     from_: Numbers
     rows: RowTable
 
-    def some(self, which: Numbers | Array) -> PlacedRows:
+    def select(self, which: Numbers | Array) -> PlacedRows:
         """Return the rows that a NumPy index selects."""
-        return PlacedRows(self.tensor[which], self.to[which], self.from_[which], self.rows.some(which))
+        return PlacedRows(self.tensor[which], self.to[which], self.from_[which], self.rows.select(which))
 
     @property
     def pieces(self) -> Pieces:
@@ -58,10 +58,10 @@ class Pieces(NamedTuple):
     @classmethod
     def of(cls, owners: Numbers, files: Numbers, starts: Numbers, ends: Numbers) -> Pieces:
         """Return the pieces that consist of parts, which have the same columns; parts of an owner may overlap."""
-        width = int(files.max()) + 1
+        width = int(np.max(files)) + 1
         distinct, place = np.unique(owners.astype(np.int64) * width + files, return_inverse=True)
         # Those of each owner in each file, one after the other, farther apart than any that are joined.
-        lows, highs = np.full(distinct.size, ends.max()), np.zeros(distinct.size, np.int64)
+        lows, highs = np.full(distinct.size, np.max(ends)), np.zeros(distinct.size, np.int64)
         np.minimum.at(lows, place, starts)
         np.maximum.at(highs, place, ends)
         reached = np.cumsum(highs - lows + APART + 1)
@@ -98,16 +98,16 @@ def in_parts(placed: PlacedRows, width: int, unit: int) -> tuple[PlacedRows, Pie
     units = np.full(pieces.starts.size, unit)
     np.maximum.at(units, pieces.of_part, np.where(counts > 1, steps, unit)[placed.rows.shape])
     is_large = parts[placed.tensor] > 1
-    large, piece = placed.some(is_large), pieces.of_part[is_large]
+    large, piece = placed.select(is_large), pieces.of_part[is_large]
     cuts = _Cuts(parts[large.tensor], pieces.starts[piece], (pieces.ends - pieces.starts)[piece], units[piece])
     first, last = cuts.part_of(large.rows.from_), cuts.part_of(large.rows.ends - 1)
     turns = last - first + 1
     which = np.repeat(np.arange(turns.size), turns)
     k = first[which] + np.arange(which.size) - np.repeat(np.cumsum(turns) - turns, turns)
-    ends_of_part = map(cuts.some(which).start_of, (k, k + 1))
-    clipped, numbers = clip_rows(large.rows.some(which).rows, *ends_of_part)
+    ends_of_part = map(cuts.select(which).start_of, (k, k + 1))
+    clipped, numbers = clip_rows(large.rows.select(which).rows, *ends_of_part)
     which, k = which[numbers], k[numbers]
-    small, before = placed.some(~is_large), np.cumsum(parts) - parts
+    small, before = placed.select(~is_large), np.cumsum(parts) - parts
     new = RowTable.of(clipped)
     columns = zip(small.rows, new._replace(shape=new.shape + np.int32(len(small.rows.shapes))), strict=True)
     placed = PlacedRows(
@@ -127,7 +127,7 @@ class _Cuts(NamedTuple):
     size: Numbers
     unit: Numbers
 
-    def some(self, which: Numbers) -> _Cuts:
+    def select(self, which: Numbers) -> _Cuts:
         """Return the cuts that a NumPy index selects."""
         return _Cuts(*(column[which] for column in self))
 
@@ -148,7 +148,7 @@ class _Cuts(NamedTuple):
 
 def windows_of(placed: PlacedRows, pieces: Pieces, width: int) -> Numbers:
     """Return the number of the window of each tensor or part of one; these follow each other by number."""
-    count = int(pieces.owners.max()) + 1
+    count = int(np.max(pieces.owners)) + 1
     read, written = pieces.sizes_of_owners(count), np.bincount(placed.tensor, placed.rows.sizes, count)
     reached = np.cumsum(np.maximum(read, written)).astype(np.int64)
     begins, first = list[int](), 0

@@ -139,7 +139,7 @@ def window_io(all_rows: Sequence[RowCopies], windows: Windows, low: int, high: i
     if not placed:
         return WindowIO((), Rows.single(*[np.empty(0, np.int64)] * 3), (), (), 0)
     rows = Rows(*map(np.concatenate, zip(*placed, strict=True)))
-    reads, copied, used = _reads(rows.some(np.argsort(rows.from_, kind="stable")), windows.pieces(low, high), used)
+    reads, copied, used = _reads(rows.select(np.argsort(rows.from_, kind="stable")), windows.pieces(low, high), used)
     return WindowIO(tuple(reads), copied, tuple(writes), tuple(known), used)
 
 
@@ -149,7 +149,7 @@ def _reads(rows: Rows, pieces: Windows, used: int) -> tuple[list[Transfer], Rows
     are_long = (rows.counts == 1) & (rows.lengths >= DIRECT)
     are_long[1:] &= np.maximum.accumulate(ends)[:-1] <= rows.from_[1:]
     are_long[:-1] &= ends[:-1] <= rows.from_[1:]
-    long, short = rows.some(are_long), rows.some(~are_long)
+    long, short = rows.select(are_long), rows.select(~are_long)
     # What lies in different pieces is not near each other.
     distance = (np.searchsorted(pieces.places, short.from_, "right") - 1) * APART
     starts, stops, section = merge_intervals(short.from_ + distance, short.ends + distance, NEAR)

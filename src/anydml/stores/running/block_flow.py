@@ -41,14 +41,14 @@ class BlockFlow:
         self._next = next(self._numbers, None)
         self._most, self._in_turn, self._was_read, self._is_broken = most, in_turn, was_read, False
         self._changed = threading.Condition()
-        # Below by whether tasks write; tasks of a block are taken by one thread at a time.
+        # These pairs are for tasks that read, and for those that write. One thread at a time takes a task of each kind.
         self._taking = threading.Lock(), threading.Lock()
         self._under_way = [0, 0]
         self._blocks: tuple[deque[_Block], deque[_Block]] = deque(), deque()
 
     def tasks(self) -> Iterator[Task]:
         """Yield tasks until all blocks are written; each does what is to be done next of reading or of writing."""
-        while (writes := self._kind()) is not None:
+        while (writes := self._wait_for_work()) is not None:
             yield partial(self._run, writes)
 
     def stop(self) -> None:
@@ -57,7 +57,7 @@ class BlockFlow:
             self._is_broken = True
             self._changed.notify_all()
 
-    def _kind(self) -> bool | None:
+    def _wait_for_work(self) -> bool | None:
         """Wait until there is something to do, and return whether that is to write; None at the end."""
         with self._changed:
             while not self._is_broken:
@@ -98,7 +98,7 @@ class BlockFlow:
         blocks = self._blocks[writes]
         if not blocks and not writes:
             with self._changed:
-                # Since this thread was told to read, another took the last task of the block before.
+                # Another thread took the last task of the block before, after this one was told to read.
                 if self._in_turn and self._under_way[False] > 1:
                     return None, None
                 number, room = self._next, self._rooms.pop() if self._rooms else None
@@ -110,7 +110,7 @@ class BlockFlow:
             return None, None
         block = blocks[0]
         with self._changed:
-            # An error of the next line leaves it, so that the block does not end.
+            # If the next line raises an error, the count stays, so that the block does not end.
             block.under_way += 1
         if (task := next(block.tasks[writes], None)) is None:
             block.is_all = True

@@ -61,7 +61,7 @@ def write_on(
         client: the client of the cluster.
         scheduler: its address.
         plan: the plan of the blocks.
-        digest: the digest of the plan, by which workers recognise its journal.
+        digest: the digest of the plan, by which workers recognize its journal.
         numbers: the numbers of the blocks.
         finished: called with the number and the bytes of each block that was written.
 

@@ -73,6 +73,7 @@ class LoadedBlocks(FileBlocks):
         """Return the memory itself, to save a copy, if a block is contiguous in it; otherwise as `FileBlocks` does."""
         transfer = io.writes[0]
         is_one = len(io.writes) == transfer.file.size == transfer.buffer.size == 1 and not transfer.is_direct
+        is_one = is_one and not transfer.buffer[0]
         if is_one and io.sizes[1] == round_to_cache_lines(transfer.bytes):
             file, base = self._files[operands[transfer.operand]]
             data: Array = file.part(int(transfer.file[0]) + base, transfer.bytes)

@@ -16,8 +16,11 @@ from anydml.stores.formats.store import Array, Numbers
 MAX_RUNS_AT_ONCE = 1024
 """Maximum number of runs of a request on Linux, macOS and the BSDs."""
 
-LEFT_OUT, NEAR = -1, 4 << 10
-"""Offset of a run that nobody needs, and most bytes of one: reading them takes less than another request."""
+LEFT_OUT = -1
+"""Offset of a run of bytes that nobody needs."""
+
+NEAR = 4 << 10
+"""Maximum number of bytes of such a run: reading it takes less than another request."""
 
 _NOBODYS = np.empty(NEAR, np.uint8)
 

@@ -253,8 +253,8 @@ class ShardWriter:
             if data is not None:
                 offset, shard.end = shard.end, shard.end + data.nbytes
                 size = data.nbytes // len(chunks)
-                for k, number in enumerate(numbers):
-                    shard.entries[number] = offset + k * size, size
+                shard.entries[numbers, 0] = offset + size * np.arange(len(chunks))
+                shard.entries[numbers, 1] = size
                 opened = shard.file()
             shard.written += [(chunk, kept) for chunk, kept in zip(chunks, elements, strict=True) if kept is not None]
         if data is not None:
