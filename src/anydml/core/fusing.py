@@ -289,7 +289,7 @@ class TracedCallable:
 
 
 def kind_of(result, arguments):
-    """The kind of a result: that of the argument it is like, or NumPy's with its dtype."""
+    """Return the kind of a result: that of the argument it is like, or NumPy's with its dtype."""
     kind: Kind = arguments.kinds[result.like if arguments.kinds[0].library != cython.NULL else 0]
     if kind.library == cython.NULL:
         kind.descr = cython.cast(cython.pointer(PyObject), result.dtype)

@@ -89,7 +89,7 @@ def append_choice(buffer, kind, value):
 
 
 def is_named(buffer):
-    """Whether the pattern names floats, texts and other objects here: outside structures, or everywhere."""
+    """Whether the pattern names floats, strings and other objects here: outside structures, or everywhere."""
     return buffer.naming > (1 if buffer.depth else 0)
 
 

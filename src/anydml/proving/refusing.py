@@ -29,7 +29,7 @@ def refuses(term: Term) -> bool:
 
 
 def _refuses_elements(term: Term) -> bool:
-    """Whether an element-wise node may refuse elements: a divisor of integers that may be 0, or a text."""
+    """Whether an element-wise node may refuse elements: a divisor of integers that may be 0, or a string."""
     if term.kind in ("Div@", "Mod@") and term.dtype is not None and term.dtype.kind in "iu":
         divisor = term.inputs[1]
         return divisor is None or not divisor.is_constant or divisor.array is None or not divisor.array.all()

@@ -41,7 +41,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 MAX_TRACES_BY_NAME = 4
-"""Maximum number of traces for different values of an argument such as a float or a text."""
+"""Maximum number of traces for different values of an argument such as a float or a string."""
 
 CALLS_BEFORE_WARNING = 10
 """Number of calls without a trace after which there is a warning."""
@@ -248,7 +248,7 @@ class Fused(TracedCallable, Generic[P, R]):
         Args:
             inputs: the arguments, with a store (see `anydml.stores.open`) for each array; one, or a tuple or list.
             outputs: a structure like the result's, with a target (see `anydml.stores.create`) for each array.
-            memory: limit of all buffers, in bytes or as text, such as ``"256MB"``.
+            memory: limit of all buffers, in bytes or as a string, such as ``"256MB"``.
             overwrite: whether existing files may be replaced.
 
         Returns:

@@ -24,7 +24,7 @@ from anydml.stores.planning.transfers import (
 from anydml.stores.running.scattered_io import NEAR
 
 APART = 64 << 10
-"""Maximum bytes between rows of a file that are read together."""
+"""Maximum bytes between rows of a file that are read together. At least `NEAR`, so that different pieces stay apart."""
 
 
 @dataclass(frozen=True, eq=False)
