@@ -68,7 +68,7 @@ _GROUPS: tuple[tuple[str, str], ...] = (
         "--fp32 --f32 --float32",
     ),
     (
-        "anydml does not quantize: llama.cpp's llama-quantize does",
+        "quantization is left to other tools, such as llama.cpp's llama-quantize",
         "--quantize --quantization --quant --q8-0 --load-in-4bit --load-in-8bit --quant-type --bits --group-size",
     ),
     (

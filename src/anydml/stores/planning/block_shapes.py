@@ -55,7 +55,7 @@ def sizes_of(box: Box) -> tuple[int, ...]:
     return tuple(high - low for low, high in box)
 
 
-def cost_at(path: Path) -> Cost:
+def cost_at(path: str | Path) -> Cost:
     """Return the cost of requests to a path or address."""
     return REMOTE_COST if isinstance(path, Address) and not path.is_near else LOCAL_COST
 

@@ -8,7 +8,6 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -226,7 +225,6 @@ class ChunkReader:
 
     def _plain(self, chunks: Sequence[tuple[int, ...]], box: Box, out: Array) -> None:
         """Read the elements in the intersections of a box and plain chunks, all of one file."""
-        path = self.path / self.grid.name(chunks[0])
         file: PlainFile | ObjectFile | None = None
         with ExitStack() as opened:
             for chunk in chunks:
@@ -241,7 +239,7 @@ class ChunkReader:
                         offset, length = interval
                         if length != size:
                             raise self._error(chunk, f"it must be {size} bytes, not {length}, as its index says")
-                    file = file or self._open(opened, path, chunk, size)
+                    file = file or self._open(opened, chunk, size)
                     read_box(file, offset, sizes, inside, target, self.span, self._buffers)
                 except FileNotFoundError:
                     target[...] = self._fill_values()
@@ -250,11 +248,13 @@ class ChunkReader:
                 except (OSError, ValueError) as error:
                     raise self._error(chunk, getattr(error, "strerror", None) or str(error)) from None
 
-    def _open(self, opened: ExitStack, path: Path, chunk: tuple[int, ...], size: int) -> PlainFile | ObjectFile:
+    def _open(self, opened: ExitStack, chunk: tuple[int, ...], size: int) -> PlainFile | ObjectFile:
         """Open the file of a chunk that has so many bytes, until the end of a context."""
-        if isinstance(path, Address):
-            return ObjectFile(path, size if self._shards is None else None)
-        file = opened.enter_context(PlainFile(path))
+        name = self.grid.name(chunk)
+        if isinstance(self.path, Address):
+            return ObjectFile(self.path / name, size if self._shards is None else None)
+        # Python keeps the parts of all `Path`s, which would be those of all chunks.
+        file = opened.enter_context(PlainFile(os.path.join(self.path, name)))
         if self._shards is None and (length := os.fstat(file.descriptor).st_size) != size:
             raise self._error(chunk, f"it must be {size} bytes, not {length}")
         return file

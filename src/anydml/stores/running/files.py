@@ -63,7 +63,7 @@ def sync_file_range() -> Callable[[int, int, int, int], int] | None:
     return function
 
 
-def open_file(path: Path, create: bool = False, mode: int = 0o666) -> int:
+def open_file(path: str | Path, create: bool = False, mode: int = 0o666) -> int:
     """Open a file for writing and return its descriptor.
 
     Args:
@@ -86,7 +86,7 @@ class PlainFile:
     """
 
     def __init__(
-        self, path: Path, is_written: bool = False, is_kept: bool = True, descriptor: int | None = None
+        self, path: str | Path, is_written: bool = False, is_kept: bool = True, descriptor: int | None = None
     ) -> None:
         self.path = path
         self._is_kept = is_kept

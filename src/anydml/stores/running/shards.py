@@ -244,6 +244,7 @@ class ShardWriter:
             OSError: the file cannot be written.
         """
         file, numbers = self._grid.place(chunks[0])[0], [self._grid.place(chunk)[1] for chunk in chunks]
+        kept_chunks = [(chunk, kept) for chunk, kept in zip(chunks, elements, strict=True) if kept is not None]
         with self._lock:
             if file not in self._open:
                 remaining = math.prod(map(len, self._grid.inside(file)))
@@ -256,7 +257,7 @@ class ShardWriter:
                 shard.entries[numbers, 0] = offset + size * np.arange(len(chunks))
                 shard.entries[numbers, 1] = size
                 opened = shard.file()
-            shard.written += [(chunk, kept) for chunk, kept in zip(chunks, elements, strict=True) if kept is not None]
+            shard.written += kept_chunks
         if data is not None:
             opened.write(data, offset)
         with self._lock:
