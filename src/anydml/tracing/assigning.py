@@ -67,7 +67,7 @@ def _new_elements(x: TracedArray, value: Any) -> TracedArray:
     """Convert constants of any dtype, or a list that contains traced arrays, to a traced array."""
     if is_list(value) and any(isinstance(leaf, TracedArray) for leaf in leaves(value)):
         return array_of(x.trace, value)
-    if x.trace.device is not None and isinstance(value, (int, float, complex, np.generic)):
+    if x.INDEXES_LIKE_TORCH and isinstance(value, (int, float, complex, np.generic)):
         # In assignments, PyTorch converts numbers without a check, unlike in fills.
         import torch
 

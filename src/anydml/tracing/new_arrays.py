@@ -31,7 +31,7 @@ def full_like(x: TracedArray, fill_value: Any, dtype: Any = None, shape: Any = N
     if np.ndim(fill_value):
         return broadcast(x.trace.array(np.asarray(fill_value).astype(element)), x.shape if shape is None else shape)
     # NumPy's function wraps numbers that do not fit, which its assignments refuse.
-    number = np.full((), fill_value, element) if x.trace.device is None else fill_value
+    number = fill_value if x.INDEXES_LIKE_TORCH else np.full((), fill_value, element)
     return fill(x, shape, number, element)
 
 

@@ -215,7 +215,7 @@ def where(mask: TracedArray, x: Any = None, y: Any = None) -> TracedArray:
     if x is None or y is None:
         raise refusal("where of a condition alone", "shapes would depend on elements")
     chosen = arrays_of(mask.trace, (x, y), is_weak=True)
-    if mask.trace.device is not None:
+    if mask.INDEXES_LIKE_TORCH:
         for number, array in zip((x, y), chosen, strict=True):
             _check_held(number, array.element)
     return choose_by_mask(mask, *map(verbs.native, chosen))

@@ -271,7 +271,7 @@ def _fill_element(x: TracedArray, number: Any, dtype: np.dtype[Any]) -> np.ndarr
     number = pinned_number(number)
     if np.ndim(number):
         return np.asarray(number).astype(dtype, casting="unsafe")
-    if x.trace.device is not None and (element := _torch_element(number, dtype)) is not None:
+    if x.INDEXES_LIKE_TORCH and (element := _torch_element(number, dtype)) is not None:
         return element
     scalar = np.empty((), dtype)
     scalar[...] = number
