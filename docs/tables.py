@@ -10,6 +10,7 @@ A page asks with a line ``[[name argument]]``:
     [[files stores]]       what `benchmarks/results/stores.json` holds
     [[tools checkpoint_tools]]  what `benchmarks/results/checkpoint_tools.json` holds
     [[processor shards]]   the same, with processor time, of `benchmarks/results/shards.json`
+    [[slimmed slim_ways]]  what slimming leaves by architecture, of `benchmarks/results/slim_ways.json`
     [[small images]]       microseconds of what `benchmarks/results/images.json` holds
     [[gallery]]            every picture, with the page that it is on
     [[words numpy]]        what fused functions know of a library: numpy or torch
@@ -28,6 +29,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any, cast
 
 from anydml.feature_level import FeatureLevel, Support
@@ -62,6 +64,9 @@ TITLE = re.compile(r"(<h1[^>]*>)([^<]+)")
 
 SHOWN_READINGS = 4
 """Readings of one question that are listed."""
+
+SLIMMERS = ("onnxslim", "onnxsim", "onnxscript", "ORT extended")
+"""The other tools that slim ONNX models, as results files call them."""
 
 NOT_MEASURED = "Not measured yet.\n"
 
@@ -221,6 +226,29 @@ def small(name: str) -> str:
     return said + table(("case", "work", *ways, "× fastest"), rows)
 
 
+def slimmed(name: str) -> str:
+    """What tools leave of ONNX models: geometric means over both exporters, of fixed / open sizes, by architecture."""
+    models: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for label, row in json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))["rows"].items():
+        architecture, _, sizes = label.split(".")
+        models.setdefault(architecture.replace("_", " "), {}).setdefault(sizes, []).append(row)
+    shares: dict[str, Callable[[dict[str, Any]], float]] = {
+        "bytes": lambda row: row["anydml"]["bytes"] / row["exported"]["bytes"],
+        "nodes": lambda row: row["anydml"]["nodes"] / row["exported"]["nodes"],
+        "latency": lambda row: row["anydml"]["latency"],
+        "latency by the fastest other tool": lambda row: min(row[tool]["latency"] for tool in SLIMMERS),
+        "nodes that compute, alone": lambda row: row["exported"]["compute alone"],
+    }
+    rows = []
+    for architecture, by_sizes in sorted(models.items()):
+        cells = [
+            [f"{geometric_mean(map(share, by_sizes[sizes])):.2f}" for sizes in ("static", "dynamic")]
+            for share in shares.values()
+        ]
+        rows.append((architecture, *map(" / ".join, cells)))
+    return table(("architecture", *shares), rows)
+
+
 def _measured(found: dict[str, Any]) -> str:
     """Command, date and machine of one results file, in one line."""
     machine = found["machine"]
@@ -371,6 +399,7 @@ TABLES: dict[str, Callable[..., str]] = {
     "tools": tools,
     "processor": processor,
     "gallery": gallery,
+    "slimmed": slimmed,
     "small": small,
     "words": words,
     "ambiguities": ambiguities,
