@@ -1,0 +1,73 @@
+"""Constants that nodes compute, beside the same ones computed by ONNX Runtime, with and without a changed bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx.parser
+import pytest
+from onnx import numpy_helper
+
+from anydml.proving import prove
+from anydml.proving.running import error_of, run
+
+EXACT = [
+    "y = Clip (m, low, high)", "y = ReduceMax <keepdims = 1> (m)", "y = ReduceMin <keepdims = 0> (m, axis)",
+    "y = Relu (m)", "y = Max (m, low)", "y = Sqrt (m)", "y = Div (m, high)", "y = Neg (m)",
+]  # fmt: skip
+ROUNDED = ["y = Exp (m)", "y = Tanh (m)", "y = ReduceMean (m)", "y = Softmax (m)"]
+MOVES = [
+    "m = Identity (c)", "m = Transpose (c)", "s = Shape (x) m = Expand (low, s)", "m = Concat <axis = 0> (c, c)",
+]  # fmt: skip
+CONSTANTS = "<float[2,3] c = {0.0, 1.5, -2, 0.25, 3, 7}, float low = {0.0}, float high = {3.0}, int64[1] axis = {1}>"
+
+
+def model(body):
+    text = f'<ir_version: 9, opset_import: ["": 18]> g (float[2,3] x) => (float y) {CONSTANTS} {{ {body} }}'
+    found = onnx.parser.parse_model(text)
+    found.graph.output[0].type.tensor_type.ClearField("shape")
+    return found
+
+
+def with_constant(array):
+    found = model("y = Identity (k)")
+    found.graph.initializer.append(numpy_helper.from_array(array, "k"))
+    return found
+
+
+@pytest.mark.parametrize("move", MOVES)
+@pytest.mark.parametrize("node", EXACT + ROUNDED)
+def test_one_bit_of_a_constant_is_rounding_only_where_an_operator_rounds(node, move):
+    computed = model(f"{move} {node}")
+    (array,) = run(computed, {"x": np.zeros((2, 3), np.float32)})
+    assert prove(computed, with_constant(array), runs=False).verdict in (
+        ("proved",) if node in EXACT else ("proved", "rounded")
+    )
+    changed = array.copy()
+    changed.reshape(-1).view(np.uint32)[-1] ^= 1
+    for pair in ((computed, with_constant(changed)), (with_constant(changed), computed)):
+        verdict = prove(*pair, runs=False).verdict
+        assert verdict == ("undecided" if node in EXACT else "rounded")
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("scale", ["zero", "subnormal", "normal", "large"])
+def test_differences_are_counted_in_units_in_the_last_place(dtype, scale):
+    info, random = np.finfo(dtype), np.random.default_rng(3)
+    largest = {"zero": 0, "subnormal": info.tiny / 2, "normal": 1, "large": info.max / 2}[scale]
+    first = (random.uniform(-1, 1, 7) * largest).astype(dtype)
+    first[3] = largest
+    for count in (1, 5, 9):
+        second = first.copy()
+        for _ in range(count):
+            second[3] = np.nextafter(second[3], dtype(np.inf))
+        assert count / 2 <= error_of(first, second) <= count
+        assert error_of(first, second) == error_of(second, first)
+    assert error_of(first, first.copy()) == 0
+
+
+@pytest.mark.parametrize("other", [np.inf, -np.inf, np.nan])
+def test_numbers_that_are_not_finite_differ_from_all_others(other):
+    first, second = np.float32([1, 2]), np.float32([1, other])
+    assert error_of(first, second) == error_of(second, first) == np.inf
+    assert error_of(second, second.copy()) == 0
+    assert error_of(first, first.astype(np.float64)) == np.inf
