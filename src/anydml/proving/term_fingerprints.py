@@ -113,12 +113,6 @@ def _normalize(term: Term, operator: str, marks: list[Marks]) -> Marks:
     return mix(seed_of(f"{operator}:{detail}"), marks[0], row, *marks[1:])
 
 
-PRIMES = 2097143, 2097133, 2097131
-"""Moduli of sums of products: the sum of `MAX_SUMMED_PRODUCTS` products of two smaller numbers is below 2⁵³."""
-
-MAX_SUMMED_PRODUCTS = 2048
-
-
 def _dot(marks: list[Marks], added: tuple[int, ...]) -> Marks:
     """Return the fingerprints of sums of products along axes, which do not depend on the order of terms."""
     first, second = (array.shape for array in marks)
@@ -126,24 +120,15 @@ def _dot(marks: list[Marks], added: tuple[int, ...]) -> Marks:
     batch_axes = [axis for axis in axes if first[axis] == second[axis]]
     free_axes = [[axis for axis in axes if axis not in batch_axes and shape[axis] != 1] for shape in (first, second)]
     batch = [first[axis] for axis in batch_axes]
-    count, *counts = (
-        int(np.prod([shape[axis] for axis in axes], dtype=np.int64))
-        for shape, axes in ((first, added), (first, free_axes[0]), (second, free_axes[1]))
+    count = math.prod(first[axis] for axis in added)
+    rows, columns = (
+        spread(spread(array + _ODD))
+        .transpose([*batch_axes, *free, *(axis for axis in axes if axis not in batch_axes + free), *added])
+        .reshape(*batch, math.prod(array.shape[axis] for axis in free), count)
+        for array, free in zip(marks, free_axes, strict=True)
     )
-    rows = np.moveaxis(marks[0], [*batch_axes, *free_axes[0], *added], range(len(first) - len(free_axes[1])))
-    rows = rows.reshape(*batch, counts[0], count)
-    columns = np.moveaxis(marks[1], [*batch_axes, *added, *free_axes[1]], range(len(first) - len(free_axes[0])))
-    columns = columns.reshape(*batch, count, counts[1])
-    sums = []
-    for prime in PRIMES:
-        a, b = (spread(spread(array + np.uint64(prime))) % np.uint64(prime) for array in (rows, columns))
-        total = np.zeros((*batch, a.shape[-2], b.shape[-1]), np.uint64)
-        for k in range(0, count, MAX_SUMMED_PRODUCTS):
-            part = slice(k, k + MAX_SUMMED_PRODUCTS)
-            products = np.matmul(a[..., part].astype(np.float64), b[..., part, :].astype(np.float64))
-            total += products.astype(np.uint64) % np.uint64(prime)
-        sums.append(total % np.uint64(prime))
-    product = mix(seed_of(f"dot product of {count}"), *sums)
+    # Sums modulo 2⁶⁴, which einsum computes on one thread.
+    product = mix(seed_of(f"dot product of {count}"), np.einsum("...ik,...jk->...ij", rows, columns))
     sizes = [*batch, *(shape[axis] for shape, axes in zip((first, second), free_axes, strict=True) for axis in axes)]
     order = [*batch_axes, *free_axes[0], *free_axes[1]]
     moved = product.reshape(sizes).transpose([order.index(axis) for axis in axes if axis in order])
