@@ -1,9 +1,12 @@
 """The pages of the site: how many there are, and where they lead."""
 
 import re
+import shlex
 from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner
 
 from anydml.cli import anydml
 from anydml.cli.command import all_commands
@@ -58,6 +61,17 @@ def test_one_table_has_the_exit_codes_of_every_command():
     rows = re.findall(r"^\| `anydml ([a-z ]+?)(?= [A-Z-]|`).*\| (.*?) \|$", text, re.MULTILINE)
     assert sorted(name for name, _ in rows) == sorted(" ".join(path) for path, _ in all_commands(anydml))
     assert all(codes.startswith("0") for _, codes in rows)
+
+
+def test_help_of_every_command_ends_with_examples_that_it_accepts():
+    for words, command in all_commands(anydml):
+        shown = CliRunner().invoke(anydml, [*words, "--help"]).output.partition("\nExamples:\n")[2].splitlines()
+        assert shown, words
+        for line in shown:
+            assert len(line) <= 80, line
+            call = shlex.split(line.partition(" > ")[0])
+            assert tuple(call[1 : 1 + len(words)]) == words
+            command.make_parser(click.Context(command)).parse_args(call[1 + len(words) :])
 
 
 def test_help_lists_every_command_once():

@@ -157,7 +157,14 @@ def anydml() -> None:
     """Run, check and explain data movement: model files of DirectML and ONNX, checkpoints and Zarr arrays."""
 
 
-@anydml.command(short_help="Run a model file (JSON or ONNX).")
+@anydml.command(
+    short_help="Run a model file (JSON or ONNX).",
+    examples=(
+        "examples/split.json",
+        "model.json --device reference --json",
+        "model.onnx --input x=x.npy --output y=y.npy",
+    ),
+)
 @click.argument("model", type=LocalPath(is_read=True, reads_input=True))
 @click.option("--device", type=DeviceName(), default="cpu", show_default=True,
               help="Device to run on; cuda:1 is the second GPU.")  # fmt: skip
@@ -186,7 +193,7 @@ def run(
     model: str, device: str, feature_level: str, allow_outside: bool, explain: bool, inputs: tuple[str, ...],
     outputs: tuple[str, ...], overwrite: bool, as_json: bool, quiet: bool, **timing: Any,
 ) -> None:  # fmt: skip
-    """Run MODEL: a file in the JSON format of DirectML's tool DxDispatch, an ONNX file, or - for standard input.
+    """Run MODEL, a file in the JSON format of DirectML's tool DxDispatch, an ONNX file, or - for standard input.
 
     The name of an ONNX file ends in .onnx. Standard input that does not begin like JSON is taken for ONNX.
     """
@@ -222,10 +229,10 @@ anydml.add_command(cases)
 anydml.add_command(judge)
 
 
-@anydml.command(short_help="Show the operators, and what each feature level supports.")
+@anydml.command(short_help="Show the operators, and what each feature level supports.", examples=("", "--json"))
 @json_option
 def ops(as_json: bool) -> None:
-    """Show every operator: feature levels, tensors, dimension counts, data types."""
+    """Show the feature levels of every operator, with the tensors, numbers of dimensions and data types of each."""
     from anydml.cli.operator_table import operator_table, rows_of_operators
 
     if as_json:

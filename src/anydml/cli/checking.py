@@ -25,7 +25,11 @@ UNREADABLE = 2
 """Exit code for a file that cannot be read."""
 
 
-@click.command(cls=Command, short_help="List the problems of model files without running them.")
+@click.command(
+    cls=Command,
+    short_help="List the problems of model files without running them.",
+    examples=("model.json --feature-level 2_1", "model.onnx --size N=4 -v", "*.onnx --junit > report.xml"),
+)
 @click.argument(
     "models",
     metavar="MODEL...",
@@ -35,7 +39,7 @@ UNREADABLE = 2
 )
 @feature_level
 @allow_outside
-@click.option("--size", "sizes", multiple=True, metavar="NAME=SIZE", help="Value of a symbolic size of an ONNX model.")
+@click.option("--size", "sizes", multiple=True, metavar="NAME=SIZE", help="Value of a named size of an ONNX model.")
 @click.option("--json", is_flag=True, help="Print a line of JSON for each MODEL.")
 @click.option("--junit", is_flag=True, help="Print JUnit XML, which CI servers show as tests.")
 @click.option("--sarif", is_flag=True, help="Print SARIF, which code scanning shows beside the files.")

@@ -14,10 +14,11 @@ OUTPUT = ("-o", "--output")
 
 
 class Command(click.Command):
-    """A command whose argument OUT, if it has one, may also be written as -o OUT."""
+    """A command whose argument OUT, if it has one, may also be written as -o OUT, and whose help ends with examples."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
+    def __init__(self, *arguments: Any, examples: Sequence[str] = (), **options: Any) -> None:
         super().__init__(*arguments, **options)
+        self.examples = examples
         output = next(
             (
                 parameter
@@ -32,6 +33,12 @@ class Command(click.Command):
             self.params.append(
                 click.Option((*OUTPUT, "output_option"), expose_value=False, metavar=self._name_of_output, help=text)
             )
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples, a line each."""
+        if self.examples:
+            with formatter.section("Examples"):
+                formatter.write("".join(f"  {ctx.command_path} {example}".rstrip() + "\n" for example in self.examples))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse arguments; the value of -o becomes the last argument.

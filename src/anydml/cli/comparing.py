@@ -31,7 +31,11 @@ _memory = click.option(
 )
 
 
-@click.command(cls=Command, short_help="Compare two checkpoints, or two Zarr arrays or groups.")
+@click.command(
+    cls=Command,
+    short_help="Compare two checkpoints, or two Zarr arrays or groups.",
+    examples=("model ranks", "run model --only model --strip model. --dtype bf16", "sums.json model", "x.zarr y.zarr"),
+)
 @click.argument("first", metavar="A", type=AnyPath(is_read=True))
 @click.argument("second", metavar="B", type=AnyPath(is_read=True))
 @tensor_selection_options
@@ -103,7 +107,9 @@ def _summary(comparison: Comparison, noun: str) -> str:
     return f"{differences}: {counts}; {count_noun(comparison.compared, noun)} compared"
 
 
-@click.command(cls=Command, short_help="Write the SHA-256 of every tensor of a checkpoint.")
+@click.command(
+    cls=Command, short_help="Write the SHA-256 of every tensor of a checkpoint.", examples=("model sums.json",)
+)
 @click.argument("model", type=AnyPath(is_read=True))
 @click.argument("output", metavar="OUT", type=LocalPath())
 @click.option("--only", multiple=True, metavar="NAME", help="Take these tensors, as for reshard.")

@@ -26,7 +26,9 @@ Facts = tuple[list[Fact], list[str]]
 """Facts, and causes of slowness with remedies."""
 
 
-@click.command(cls=Command, short_help="Show versions, threads, fast paths, and causes of slowness.")
+@click.command(
+    cls=Command, short_help="Show versions, threads, fast paths, and causes of slowness.", examples=("", "--json")
+)
 @json_option
 def doctor(as_json: bool) -> None:
     """Show versions, cores, threads, memory, the compiled core, the GPU, and causes of slowness on this machine."""

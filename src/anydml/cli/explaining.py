@@ -16,12 +16,16 @@ from anydml.cli.standard_input import model_file
 from anydml.text import escape_controls
 
 
-@click.command(cls=Command, short_help="Explain the data movement of a model file without running it.")
+@click.command(
+    cls=Command,
+    short_help="Explain the data movement of a model file without running it.",
+    examples=("model.json", "model.onnx --size N=4 --html page.html"),
+)
 @click.argument("model", type=LocalPath(is_read=True, reads_input=True))
 @click.option("--html", metavar="FILE.html", type=LocalPath(), help="Write a page with pictures and tables.")
 @click.option("--svg", metavar="FILE.svg", type=LocalPath(), help="Write the picture of the first operator.")
-@click.option("--size", "sizes", multiple=True, metavar="NAME=SIZE", help="Value of a symbolic size of an ONNX model.")
-@click.option("--allow-outside", is_flag=True, help="Allow sourcePath outside the model's folder.")
+@click.option("--size", "sizes", multiple=True, metavar="NAME=SIZE", help="Value of a named size of an ONNX model.")
+@click.option("--allow-outside", is_flag=True, help="Allow a sourcePath outside the model's folder.")
 @overwrite_option
 @json_option
 @quiet_option

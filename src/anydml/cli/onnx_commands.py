@@ -160,7 +160,7 @@ def onnx_group() -> None:
     """Rewrite ONNX files."""
 
 
-@onnx_group.command(short_help="Replace training operators by standard ones.")
+@onnx_group.command(short_help="Replace training operators by standard ones.", examples=("in.onnx out.onnx",))
 @click.argument("source", metavar="IN.onnx", type=LocalPath(is_read=True, reads_input=True))
 @click.argument("output", metavar="OUT.onnx", type=LocalPath())
 @overwrite_option

@@ -32,7 +32,7 @@ def _matching_levels(context: click.Context, parameter: click.Parameter, beginni
 
 def allow_outside(function: F) -> F:
     """Add the option --allow-outside."""
-    text = "Let sourcePath and targetPath leave the model's folder."
+    text = "Allow a sourcePath or targetPath outside the model's folder."
     return click.option("--allow-outside", is_flag=True, help=text)(function)
 
 

@@ -28,10 +28,14 @@ SAME, DIFFERENT, UNDECIDED = 0, 1, 3
 """Exit codes of `anydml prove` for files that can be read."""
 
 
-@click.command(cls=Command, short_help="Prove that two ONNX models compute the same.")
+@click.command(
+    cls=Command,
+    short_help="Prove that two ONNX models compute the same.",
+    examples=("old.onnx new.onnx", "exported.onnx optimized.onnx --rounding", "a.onnx b.onnx --weights none --junit"),
+)
 @click.argument("first", metavar="A.onnx", type=LocalPath(is_read=True, reads_input=True))
 @click.argument("second", metavar="B.onnx", type=LocalPath(is_read=True, reads_input=True))
-@click.option("--size", "sizes", multiple=True, metavar="NAME=SIZE", help="Prove it for this value of a symbolic size.")
+@click.option("--size", "sizes", multiple=True, metavar="NAME=SIZE", help="Prove it for this value of a named size.")
 @click.option(
     "--rounding", is_flag=True, help="Accept models that are equal for real numbers, but may round differently."
 )

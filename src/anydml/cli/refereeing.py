@@ -17,7 +17,11 @@ FAILED = 1
 """Exit code if a case differs, crashes, hangs, is refused, or is accepted though illegal."""
 
 
-@click.command(cls=Command, short_help="Write random cases of operators with their results.")
+@click.command(
+    cls=Command,
+    short_help="Write random cases of operators with their results.",
+    examples=("--count 66 --seed 1 -o cases", "gather --as webnn -o cases", "Gather Split --invalid -o cases"),
+)
 @click.argument("operators", metavar="[OPERATOR...]", nargs=-1)
 @click.option("-o", "--output", required=True, metavar="DIR", type=LocalPath(), help="The new folder of the cases.")
 @click.option("--count", type=Whole(1), default=1000, show_default=True, help="Number of cases in all.")
@@ -90,7 +94,11 @@ def _functions_of_form(form: str) -> tuple[Any, Any, Any, Any]:
     return reachable_of, make_cases, iter, write_case
 
 
-@click.command(cls=Command, short_help="Run an engine over cases and compare.")
+@click.command(
+    cls=Command,
+    short_help="Run an engine over cases and compare.",
+    examples=("cases --engine anydml", "cases --engine onnxruntime --shrink smallest", "cases --engine command:./run"),
+)
 @click.argument("folder", metavar="DIR", type=LocalPath(is_read=True))
 @click.option("--engine", required=True, metavar="ENGINE",
               help="anydml, anydml:DEVICE, onnxruntime, reference, openvino, tract, command:PROGRAM, outputs:FOLDER.",

@@ -28,7 +28,15 @@ MAX_LISTED_REGIONS = 20
 """Regions that are listed individually."""
 
 
-@click.command(cls=Command, short_help="Rewrite an ONNX model to move fewer bytes.")
+@click.command(
+    cls=Command,
+    short_help="Rewrite an ONNX model to move fewer bytes.",
+    examples=(
+        "model.onnx slim.onnx",
+        "model.onnx slim.onnx --exact --prove",
+        "model.onnx slim.onnx --size N=8 --html page.html",
+    ),
+)
 @click.argument("model", metavar="MODEL.onnx", type=LocalPath(is_read=True, reads_input=True))
 @click.argument("output", metavar="OUT.onnx", type=LocalPath())
 @click.option(
@@ -37,7 +45,7 @@ MAX_LISTED_REGIONS = 20
     help="Keep every bit: change nothing that affects the last bits of matrix products or the signs of zeros.",
 )
 @click.option(
-    "--size", "size_options", multiple=True, metavar="NAME=SIZE", help="Fix a symbolic size: OUT.onnx takes no other."
+    "--size", "size_options", multiple=True, metavar="NAME=SIZE", help="Fix a named size: OUT.onnx takes no other."
 )
 @click.option("--prove", is_flag=True, help="Prove the new model equal to the old one, as `anydml prove` does.")
 @click.option("--html", metavar="FILE.html", type=LocalPath(), help="Write a page with bytes and pictures.")

@@ -28,7 +28,11 @@ if TYPE_CHECKING:
     from anydml.stores.checkpoints.presets import LayoutName
 
 
-@click.command(cls=Command, short_help="List the arrays of a file or checkpoint.")
+@click.command(
+    cls=Command,
+    short_help="List the arrays of a file or checkpoint.",
+    examples=("model", "model.safetensors x.zarr", "hf://owner/name"),
+)
 @click.argument("models", metavar="MODEL...", nargs=-1, required=True, type=AnyPath(is_read=True, is_checked=False))
 @click.option("--no-follow", is_flag=True, help="Refuse symbolic links that lead out of a folder.")
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each MODEL.")
@@ -37,9 +41,9 @@ def stores(models: tuple[str, ...], no_follow: bool, as_json: bool, quiet: bool)
     """List the arrays of each MODEL.
 
     MODEL is a .npy, .npz, .safetensors, .gguf or torch.save file, an index file, a folder of such files, a distributed
-    checkpoint of PyTorch, or a Zarr array.
+    checkpoint of PyTorch, or a Zarr array or group, here or at an address such as s3://bucket/x.zarr.
 
-    The exit code is 0, or 2 if a MODEL cannot be read; the others are listed all the same.
+    The exit code is 0, or 2 if a MODEL cannot be read; the others are still listed.
     """
     from anydml.cli.listing import lines_of, list_arrays
 
@@ -59,7 +63,12 @@ def stores(models: tuple[str, ...], no_follow: bool, as_json: bool, quiet: bool)
     return code
 
 
-@click.command(cls=Command, short_help="Consolidate, reshard or rearrange a checkpoint.")
+@click.command(
+    cls=Command,
+    short_help="Consolidate, reshard or rearrange a checkpoint.",
+    examples=("model out.safetensors", "model ranks --tp 4 --memory 256MB", "ranks whole --dry-run",
+              "run model --only model --strip model. --dtype bf16"),
+)  # fmt: skip
 @click.argument("inputs", metavar="IN...", nargs=-1, type=AnyPath(is_read=True))
 @click.argument("output", metavar="OUT", type=AnyPath())
 @tensor_selection_options
@@ -80,9 +89,8 @@ def reshard(
     IN is a file or folder of whole tensors, a distributed checkpoint of PyTorch, a folder of DeepSpeed, Megatron or
     Meta's Llama, or one of ranks as written by --tp. Several INs may be files of one such folder, or files without a
     common tensor, in any order; otherwise they are taken as tensor-parallel ranks, in the given order. OUT is a
-    .safetensors, .gguf or .npz file, or a folder of safetensors files.
-
-    A model of a training run: anydml reshard run/ model/ --only model --strip model. --dtype bf16
+    .safetensors, .gguf or .npz file, or a folder of safetensors files. Both may be at an address, such as
+    s3://bucket/model.
 
     An interrupted command resumes when it is repeated.
     """
@@ -107,7 +115,11 @@ def _run(plan: Plan, output: PlanOutput, scheduler: str | None, dry_run: bool, v
         output.run(plan, scheduler)
 
 
-@click.command(cls=Command, short_help="Convert a model between the layout of transformers and its original layout.")
+@click.command(
+    cls=Command,
+    short_help="Convert a model between the layout of transformers and its original layout.",
+    examples=("model out", "model out --to original", "model ranks --to vllm --tp 4"),
+)
 @click.argument("model", type=LocalPath(is_read=True))
 @click.argument("output", metavar="OUT", type=AnyPath())
 @click.option("--to", type=click.Choice(LAYOUTS), default="transformers", show_default=True,
@@ -136,7 +148,12 @@ def convert(
     _run(plan, PlanOutput(output, quiet, as_json), scheduler, dry_run, verbose)
 
 
-@click.command(cls=Command, short_help="Rewrite an array with other chunks or another axis order.")
+@click.command(
+    cls=Command,
+    short_help="Rewrite an array with other chunks or another axis order.",
+    examples=("maps.zarr series.zarr --chunks=-1,36,72 --memory 512MB", "x.npy x.zarr --chunks 64,64",
+              "x.zarr y.zarr --slice time=0:365 --codec zstd:3"),
+)  # fmt: skip
 @click.argument("source", metavar="IN", type=AnyPath(is_read=True), required=False)
 @click.argument("output", metavar="OUT", type=AnyPath(), required=False)
 @click.option("--chunks", metavar="[NAME=]N,…", multiple=True,
@@ -192,20 +209,19 @@ def rechunk(
     shards: str | None, zarr_format: str | None, verify: bool, plan_file: str | None, tasks: int | None,
     task: int | None, dtype: str | None,
 ) -> int:  # fmt: skip
-    """Write IN, a Zarr array or .npy file, as OUT: a .npy file if its name ends in .npy, otherwise a Zarr array.
+    """Write IN, a Zarr array or group or a .npy file, as OUT, with other chunks, shards, codecs or axes.
 
-    The array is a zip store if OUT ends in .zip, a new repository of Icechunk if in .icechunk, otherwise a folder.
+    OUT is a .npy file if its name ends in .npy, a zip store of Zarr if in .zip, a new repository of Icechunk if in
+    .icechunk, otherwise a folder of Zarr. Of a group, such as a dataset of xarray, arrays that keep their chunks are
+    copied. IN and OUT may be at an address, such as s3://bucket/x.zarr; credentials come from the environment.
 
-    IN may also be a Zarr group, such as a dataset of xarray. OUT is then a group, too; arrays that keep their chunks
-    are copied. Either may lie at an address, such as s3://bucket/x.zarr; credentials are those of the environment.
-
-    Arrays are sliced, then flipped, then permuted. From Zarr to Zarr, codecs, filters, shards and attributes are
+    Arrays are sliced, then reversed, then permuted. From Zarr to Zarr, codecs, filters, shards and attributes are
     preserved unless an option changes them.
 
     An interrupted command resumes when it is repeated.
 
     To share the work among processes, run anydml rechunk IN OUT … --plan plan.json, then anydml rechunk --plan
-    plan.json --task K in each of them, and at last anydml rechunk --plan plan.json.
+    plan.json --task K in each of them, and finally anydml rechunk --plan plan.json.
     """
     from anydml.stores.rechunking import rechunk as make
 
