@@ -15,6 +15,7 @@ import pytest
 import anydml as dml
 
 torch = pytest.importorskip("torch")
+tree_map_only = pytest.importorskip("torch.utils._pytree").tree_map_only
 
 
 class Batch(dict):
@@ -67,9 +68,133 @@ def test_functions_may_ask_what_they_were_given(question, make):
         same(np.asarray(fused(make(count))), np.asarray(function(make(count))))
 
 
+@pytest.mark.parametrize("make", [np.arange, torch.arange])
 @pytest.mark.parametrize("function", [dispatched, matched])
-def test_functions_may_dispatch_by_class(function):
-    same(dml.fuse(function)(np.arange(5)), function(np.arange(5)))
+def test_functions_may_dispatch_by_class(function, make):
+    same(np.asarray(dml.fuse(function)(make(5))), np.asarray(function(make(5))))
+
+
+class Held:
+    """A helper that no function calls by its name."""
+
+    def __init__(self, helper):
+        self.helper = helper
+        self.items = [helper]
+
+    def __call__(self, x):
+        return self.helper(x)
+
+    def method(self, x):
+        return self(x)
+
+
+class Module(torch.nn.Module):
+    """A helper as a module of PyTorch."""
+
+    def __init__(self, helper):
+        super().__init__()
+        self.helper = helper
+
+    def forward(self, x):
+        return self.helper(x)
+
+
+def _through_tree(helper):
+    return lambda x: tree_map_only((np.ndarray, torch.Tensor), helper, {"x": x})["x"]
+
+
+WAYS = {
+    "object": lambda held: held,
+    "method": lambda held: held.method,
+    "attribute": lambda held: lambda x: [held.helper(x)][0],
+    "item": lambda held: lambda x: [held.items[0](x)][0],
+    "map": lambda held: lambda x: [*map(held.method, [x, x])][1],
+    "key": lambda held: lambda x: [{"f": held.helper}["f"](x)][0],
+    "partial": lambda held: functools.partial(Held.method, held),
+    "module": lambda held: Module(held.helper),
+    "tree": lambda held: _through_tree(held.helper),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("helper", [*QUESTIONS.values(), dispatched, matched])
+@pytest.mark.parametrize("make", [np.arange, torch.arange])
+def test_helpers_that_are_not_called_by_name_may_ask_what_they_were_given(helper, way, make):
+    function = WAYS[way](Held(helper))
+    fused = dml.fuse(function)
+    for count in (5, 7):
+        refusal = None
+        try:
+            same(np.asarray(fused(make(count))), np.asarray(function(make(count))))
+        except dml.FuseError as error:
+            refusal = str(error)
+        if refusal is not None:
+            assert "use isinstance" in refusal
+            assert helper in [QUESTIONS[name] for name in ("type", "a type", "a size")]
+
+
+class Typed:
+    """Methods that call `type`."""
+
+    kinds = (torch.FloatTensor,)
+
+    def of_itself(self, x, n):
+        return x[len(type(self).__name__) - 4 :]
+
+    def of_a_list(self, x, n):
+        return type([])([x])[0][1:]
+
+    def of_a_number(self, x, n):
+        return x[1:] if type(n) is int else x[2:]
+
+    def of_an_item(self, x, n):
+        pair = [x, n]
+        return x[1:] if type(pair[0]) in (np.ndarray, torch.Tensor) else x[2:]
+
+    def in_a_list(self, x, n):
+        return next(y[1:] if type(y) in (np.ndarray, torch.Tensor) else y for y in [x, x])
+
+    def old(self, x, n):
+        return x[1:] if isinstance(x, self.kinds) else x[2:]
+
+    def old_by_name(self, x, n):
+        return x[1:] if isinstance(x, torch.FloatTensor) else x[2:]
+
+    def old_by_pattern(self, x, n):
+        match x:
+            case torch.FloatTensor():
+                return x[1:]
+        return x[2:]
+
+
+@pytest.mark.parametrize("name", [name for name in vars(Typed) if name.startswith(("of", "in", "old"))])
+@pytest.mark.parametrize("array", [np.arange(9.0), torch.arange(9.0)], ids=["numpy", "torch"])
+def test_methods_are_told_the_right_class_or_refused(name, array):
+    method, refused = getattr(Typed(), name), name in ("of_an_item", "in_a_list")
+    fused = dml.fuse(lambda x, n: [method(x, n)][0])
+    if refused or (name.startswith("old") and isinstance(array, torch.Tensor)):
+        with pytest.raises(dml.FuseError, match="use isinstance" if refused else "use torch.Tensor"):
+            fused(array, 2)
+    else:
+        same(np.asarray(fused(array, 2)), np.asarray(method(array, 2)))
+
+
+@pytest.mark.parametrize("kind", [int, np.int64, np.int16])
+def test_methods_and_patterns_see_the_types_of_integers(kind):
+    class Asking:
+        def method(self, n):
+            match n:
+                case np.int64():
+                    pattern = "int64"
+                case int():
+                    pattern = "int"
+                case _:
+                    pattern = "other"
+            return isinstance(n, int), isinstance(n, np.integer), isinstance(n, np.int64), n.__class__, pattern
+
+    asking = Asking()
+    fused = dml.fuse(lambda x, n: (x[n:], asking.method(n), asking.method(n + 1)))
+    assert fused(np.arange(5), kind(2))[1:] == (asking.method(kind(2)), asking.method(kind(2) + 1))
 
 
 @pytest.mark.parametrize("kind", [int, np.int8, np.uint16, np.int64])

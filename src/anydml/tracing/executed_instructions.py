@@ -20,6 +20,7 @@ from functools import lru_cache
 from typing import Any, NoReturn
 
 from anydml.core import instruction_watch
+from anydml.tracing.class_queries import refuse_type_of_traced
 
 _LIBRARIES = ("numpy", "torch", "jax", "einops")
 _CODE_GENERATORS = frozenset(("anydml", *_LIBRARIES))
@@ -113,6 +114,7 @@ class ExecutedInstructions:
                 return False
             if refuse is not None:
                 refuse()
+            refuse_type_of_traced(frame)
             self.marks[id(code)], self.codes[id(code)] = bytearray(len(code.co_code) // 2), code
             return True
 

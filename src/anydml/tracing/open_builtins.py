@@ -1,7 +1,7 @@
 """`len`, `max` and `min` for traced functions: open sizes stay open, where Python's would need integers.
 
-`type` and `isinstance` report the classes of arguments, not those of the traced arrays and open sizes that stand for
-them. Clocks are replaced, too (see `clocks`).
+`type` returns the classes of arguments, not those of the traced arrays and open sizes that stand for them. Clocks are
+replaced, too (see `clocks`).
 """
 
 from __future__ import annotations
@@ -70,13 +70,6 @@ def _class_of(value: Any) -> type:
     return value.__class__ if kind is ShortInteger or issubclass(kind, TracedNdarray) else kind
 
 
-def _isinstance(value: Any, kinds: Any, /) -> bool:
-    # Classes may define `isinstance` themselves, so only those of tensors and numbers are treated differently.
-    if type(value) is OpenSize and value.scope.longs:
-        return issubclass(_class_of(value), kinds)
-    return isinstance(value, kinds) or (isinstance(value, TracedTensor) and issubclass(_class_of(value), kinds))
-
-
 class _Types(type):
     """Python's `type`, with differences for open numbers."""
 
@@ -94,10 +87,10 @@ class _Type(type, metaclass=_Types):
     """Python's `type`, except that traced arrays and open numbers are of the types that they stand for."""
 
 
-_OPEN_BUILTINS = {**vars(builtins), "len": _len, "max": _max, "min": _min, "isinstance": _isinstance, "type": _Type}
+_OPEN_BUILTINS = {**vars(builtins), "len": _len, "max": _max, "min": _min, "type": _Type}
 P = ParamSpec("P")
 T = TypeVar("T")
-_REPLACED_NAMES = frozenset(("len", "max", "min", "isinstance", "type"))
+_REPLACED_NAMES = frozenset(("len", "max", "min", "type"))
 
 
 class FunctionCopier:

@@ -50,8 +50,8 @@ class OpenSize:
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """`int`, so that users' `isinstance` checks pass."""
-        return int
+        """The type of the number that it stands for, so that users' `isinstance` checks pass."""
+        return self.scope.type_of(self) if self.scope.is_typed else int
 
     def __add__(self, other: Any) -> Any:
         kind = type(other)

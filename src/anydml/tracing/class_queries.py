@@ -1,0 +1,123 @@
+"""Queries for the class of a traced tensor.
+
+Python code is told PyTorch's class. Compiled code that learned it would read the tensor's memory, which there is not.
+"""
+
+from __future__ import annotations
+
+import dis
+import types
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Any
+
+from anydml.tracing.open_sizes import OpenSize
+from anydml.tracing.refusing import fuse_error
+from anydml.tracing.short_integers import ShortInteger
+from anydml.tracing.structure import leaves
+from anydml.tracing.traced_fields import TracedFields
+
+
+def asks_for_class(frame: types.FrameType) -> bool:
+    """Whether the current instruction of a frame is `isinstance`, a pattern of a class, or ``x.__class__``.
+
+    Raises:
+        FuseError: it may ask for one of PyTorch's old classes, such as torch.FloatTensor, which are compiled code.
+    """
+    code = frame.f_code
+    if not _is_query(code, frame.f_lasti):
+        return False
+    import torch
+
+    old_classes = torch._tensor_classes
+    is_named = any(kind.__name__ in code.co_names for kind in old_classes)
+    if is_named or not old_classes.isdisjoint(_classes_in(_values_named_in(frame))):
+        raise fuse_error(
+            "isinstance with one of PyTorch's old classes, such as torch.FloatTensor: use torch.Tensor and the dtype"
+        )
+    return True
+
+
+@lru_cache(maxsize=4096)
+def _is_query(code: types.CodeType, offset: int) -> bool:
+    steps = {step.offset: step for step in dis.get_instructions(code)}
+    step = steps[offset]
+    if step.opname not in ("CALL", "PRECALL"):
+        return step.opname == "MATCH_CLASS" or step.argval == "__class__"
+    # A call begins where the name of its function does.
+    start = _start(step)
+    return None not in start and any(each.argval == "isinstance" and _start(each) == start for each in steps.values())
+
+
+def _start(step: dis.Instruction) -> tuple[int | None, int | None]:
+    """Return the line and column at which an instruction's expression begins, if they are known."""
+    positions = step.positions
+    return (None, None) if positions is None else (positions.lineno, positions.col_offset)
+
+
+def _values_named_in(frame: types.FrameType) -> Iterator[Any]:
+    """Yield the values of variables, and those of their attributes, that code names."""
+    names = frame.f_code.co_names
+    values = [frame.f_globals[name] for name in names if name in frame.f_globals] + [*frame.f_locals.values()]
+    yield from values
+    for value in values:
+        if type(value) is not types.ModuleType:
+            for attributes in [getattr(owner, "__dict__", {}) for owner in (value, *type(value).__mro__)]:
+                yield from (attributes[name] for name in names if name in attributes)
+
+
+def _classes_in(values: Iterable[Any]) -> Iterator[type]:
+    """Yield the classes among values, and those in tuples, lists and unions."""
+    for value in values:
+        # `isinstance` of a traced tensor would ask for its class again.
+        kind = type(value)
+        if issubclass(kind, type):
+            yield value
+        elif kind in (tuple, list):
+            yield from _classes_in(value)
+        elif kind is types.UnionType:
+            yield from _classes_in(value.__args__)
+
+
+def refuse_type_of_traced(frame: types.FrameType) -> None:
+    """Refuse a function that begins with traced arguments and may call Python's `type` for them.
+
+    Copies of functions have a `type` of their own (see `open_builtins`); methods of other objects, and functions in
+    lists and dicts, are not copied.
+
+    Raises:
+        FuseError: it may.
+    """
+    code = frame.f_code
+    is_copied = frame.f_builtins.get("type") is not type
+    if is_copied or "site-packages" in code.co_filename or not _calls_of_type(code):
+        return
+    arguments = frame.f_locals
+    if not any(any(map(_is_traced, leaves(value))) for value in arguments.values()):
+        return
+    for name, is_alone in _calls_of_type(code):
+        if name not in arguments or any(map(_is_traced, [arguments[name]] if is_alone else leaves(arguments[name]))):
+            raise fuse_error(
+                f"type() in {code.co_qualname}, a method or an item that fuse does not copy, would not return the "
+                "classes of arguments: use isinstance, or make it a function that is called by its name"
+            )
+
+
+def _is_traced(value: Any) -> bool:
+    return issubclass(type(value), (TracedFields, OpenSize, ShortInteger))
+
+
+@lru_cache(maxsize=4096)
+def _calls_of_type(code: types.CodeType) -> list[tuple[str, bool]]:
+    """Return the local variable with which each argument of `type` begins, and whether that is all of the argument."""
+    steps = [step for step in dis.get_instructions(code) if step.opname not in ("CACHE", "PUSH_NULL", "PRECALL")]
+    # An instruction that loads a function to call it loads NULL, too, or follows one that does.
+    calls = [
+        (str(first.argval), after.opname.startswith("CALL"))
+        for step, first, after in zip(steps, steps[1:], steps[2:], strict=False)
+        if (step.opname, step.argval) == ("LOAD_GLOBAL", "type")
+        and "NULL" in step.argrepr
+        and first.opname.startswith(("LOAD_FAST", "LOAD_DEREF"))
+    ]
+    nested = [_calls_of_type(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    return calls + [call for nested_calls in nested for call in nested_calls]
