@@ -149,6 +149,21 @@ def test_what_has_nothing_is_written_as_it_is(x, capsys, target):
     assert (found.shape, found.dtype) == ((22, 0, 10), x.dtype)
 
 
+@pytest.mark.parametrize("version", [2, 3])
+def test_chunks_may_exceed_the_array(tmp_path, version):
+    x = np.arange(24.0).reshape(3, 8)
+    zarr.create_array(tmp_path / "g" / "x", data=x, chunks=(2, 5), zarr_format=version)
+    zarr.open_group(tmp_path / "g", mode="a", zarr_format=version)
+    for source, target in (("g/x", "y"), ("g", "h")):
+        stores.rechunk(tmp_path / source, tmp_path / target, [7, 100]).run()
+    for name in ("y", "h/x"):
+        found = zarr.open_array(tmp_path / name, mode="a")
+        assert found.chunks == (7, 100)
+        assert (found[...] == x).all()
+        found.append(x)
+        assert (found[...] == np.concatenate([x, x])).all()
+
+
 def test_as_a_function(x):
     stores.rechunk("x.zarr", "y.zarr", (24, 6, 5), memory="30kB").run()
     np.testing.assert_array_equal(stores.open("y.zarr").read(), x)

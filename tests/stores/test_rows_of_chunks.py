@@ -65,7 +65,7 @@ def test_arrays(tmp_path, chunks, shards, codec):
         shards = tuple(map(math.prod, zip(chunks, (2, 3, 2), strict=True)))
     stores.rechunk(tmp_path / "x.npy", tmp_path / "y", chunks, shards=shards, codec=codec, memory="300kB").run()
     found = zarr.open_array(str(tmp_path / "y"), mode="r")
-    assert found.chunks == tuple(min(a, b) for a, b in zip(chunks, x.shape, strict=True)) or shards
+    assert found.chunks == chunks
     assert (found[...] == x).all()
     back = {"permute": (1, 0, 2), "flip": [2], "memory": "300kB"}
     stores.rechunk(tmp_path / "y", tmp_path / "z", (5, 9, 2), shards=(), codec=codec, **back).run()

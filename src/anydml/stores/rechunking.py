@@ -64,8 +64,9 @@ def rechunk(
         target: a .npy file, a zip store (.zip) or a new repository of Icechunk (.icechunk), by its suffix; otherwise
             the folder of a Zarr array, which may lie at an address, too.
         chunks: sizes of a chunk of the result, −1 for a whole axis, or a list of all sizes along an axis, such as
-            ``[[10, 10, 5], 20]``, which only some readers of Zarr know; by default those of the source. For a group,
-            sizes for all arrays with as many axes that are not coordinates, or sizes by the names of arrays.
+            ``[[10, 10, 5], 20]``, which only some readers of Zarr know; by default those of the source. They may
+            exceed the array's sizes, which may grow later. For a group, sizes for all arrays with as many axes that
+            are not coordinates, or sizes by the names of arrays.
         permute: axis k of the result is axis ``permute[k]`` of the source.
         slices: one per axis, as in Python: ``"0:10,:,::2"``; a single number removes its axis, and an empty slice is
             refused. Or by the names of axes: ``"time=0:10,x=::2"``, of a group for every array that has them.

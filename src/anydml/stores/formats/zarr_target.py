@@ -146,9 +146,6 @@ def _regular(
     for name, requested, special_sizes in (("chunks", chunks, ()), ("shards", shards or None, (-1,))):
         if requested is not None:
             _check_sizes(name, requested, shape, special_sizes, place)
-    if chunks is not None and not shards:
-        # A chunk is no larger than the array.
-        chunks = [max(1, min(int(n), int(size))) for n, size in zip(chunks, shape, strict=True)]
     version = version or (like.layout.version if isinstance(like, ZarrStore) else 3)
     of_bytes = np.dtype("u1") if is_text(dtype) else dtype
     compressors = None if codec is None else compressors_of(codec, version, of_bytes, place)
