@@ -133,10 +133,12 @@ def of_onnx(model: Any, device: str, sizes: Mapping[str, int]) -> Iterator[Secti
     Raises:
         ModelError: the model is not valid, or `sizes` names an unknown dimension.
     """
+    from anydml.onnx.node_checks import refuse_invalid
     from anydml.onnx.node_descs import describe
     from anydml.onnx.scope import left_out, out_of_scope
 
     findings = list(describe(model, sizes))
+    refuse_invalid(findings)
     costs: dict[int, int] = {}
     for number, finding in enumerate(findings):
         if (desc := finding.desc) is None:

@@ -29,6 +29,10 @@ class ComputesError(ModelError):
     """A node of a supported operator computes, which anydml does not."""
 
 
+class UnknownWordError(ModelError):
+    """An attribute has a word that this version of the operator does not define, though a runtime may know it."""
+
+
 Opsets = Mapping[str, int]
 """Opset versions by domain."""
 
@@ -125,12 +129,14 @@ class Node:
         """Return an attribute that is one of a few words; None if this version does not have it.
 
         Raises:
-            ModelError: it has another type, or is not in `allowed`.
+            ModelError: it has another type.
+            UnknownWordError: it is not in `allowed`.
         """
         value = self.get(name)
         if value is not None and value not in allowed:
             message = f"{name} is {show(value)}, but anydml knows {', '.join(allowed)}"
-            raise self.error(message, name, f"{name} must be one of {', '.join(allowed)}")
+            error = self.error(message, name, f"{name} must be one of {', '.join(allowed)}")
+            raise UnknownWordError(str(error), error.operator, error.field, error.rule)
         return value
 
     def axis(self, rank: int, default: int | None = None) -> int:

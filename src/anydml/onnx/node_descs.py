@@ -21,7 +21,17 @@ from anydml.onnx.declared_types import check_types
 from anydml.onnx.directml.described import Described, NoTypeError
 from anydml.onnx.directml.index_descs import INDEXED, MAX_INDICES, indices_of, outside_index_error
 from anydml.onnx.folding import fold
-from anydml.onnx.graph import ComputesError, Node, Opsets, label, last_use, opsets_of, read_as_data, size_determining
+from anydml.onnx.graph import (
+    ComputesError,
+    Node,
+    Opsets,
+    UnknownWordError,
+    label,
+    last_use,
+    opsets_of,
+    read_as_data,
+    size_determining,
+)
 from anydml.onnx.graph_values import GraphValue, Reservation, Tensor
 from anydml.onnx.inference import FOLLOWED, Unknown, declared_tensor, infer_outputs, initial
 from anydml.onnx.lowering import ShapeContext, UnknownElementsError
@@ -65,8 +75,10 @@ def to_descs(model: ModelProto, *, min_dimensions: int = 4) -> dict[str, Operato
         {'halves': SplitOperatorDesc(FLOAT32 [4] → 2 × FLOAT32, axis 0)}
     """
     check_is_model("to_descs", model)
+    check(model)
+    check_types(model)
     descs: dict[str, OperatorDesc] = {}
-    descriptions = _Descriptions(model, min_dimensions, {}, skips_empty=False)
+    descriptions = Descriptions(model, min_dimensions, {}, skips_empty=False)
     descriptions.check_inputs()
     for finding in descriptions.findings():
         error = finding.error or finding.cause
@@ -89,20 +101,22 @@ def describe(model: ModelProto, sizes: Mapping[str, int] | None = None, min_dime
     Raises:
         ModelError: the model is not valid, `sizes` has an unknown name, or there is not enough memory.
     """
-    size_names = _size_names(model)
+    size_names = input_sizes(model)
     wrong = next((name for name in sizes or () if name not in size_names), None)
     if wrong is not None:
         raise ModelError(f"no size of an input is called {wrong}; there are {names(sorted(size_names))}", field=wrong)
-    return _Descriptions(model, min_dimensions, sizes or {}, skips_empty=True).findings()
+    check(model)
+    check_types(model)
+    return Descriptions(model, min_dimensions, sizes or {}, skips_empty=True).findings()
 
 
-def _size_names(model: ModelProto) -> list[str]:
+def input_sizes(model: ModelProto) -> list[str]:
     """Return the names of the inputs' symbolic sizes, in order."""
     dims = (dim for value in model.graph.input for dim in value.type.tensor_type.shape.dim)
     return list(dict.fromkeys(dim.dim_param for dim in dims if dim.dim_param))
 
 
-class _Descriptions:
+class Descriptions:
     """Translates the nodes of a model in order.
 
     Args:
@@ -113,14 +127,12 @@ class _Descriptions:
     """
 
     def __init__(self, model: ModelProto, dimensions: int, sizes: Mapping[str, int], *, skips_empty: bool) -> None:
-        check(model)
-        check_types(model)
         self._model = unroll(inline_functions(model))
         self._opsets: Opsets = opsets_of(model.opset_import)
         self._dimensions = dimensions
         self._sizes = sizes
         self._skips_empty = skips_empty
-        self._missing = tuple(name for name in _size_names(model) if name not in sizes)
+        self._missing = tuple(name for name in input_sizes(model) if name not in sizes)
         self._budget = Budget()
         self._declared = {value.name: value for value in (*model.graph.value_info, *model.graph.output)}
         self._needed: Set[str] = frozenset()
@@ -215,7 +227,7 @@ class _Descriptions:
             return self._describe_other(proto, node.name, error)
         except ModelError as error:
             self._forget(node.outputs, Unknown(f"{node.label}, which breaks a rule"))
-            return Finding(node.name, error=error)
+            return Finding(node.name, error=error, is_invalid=not isinstance(error, UnknownWordError))
         self._values.update((name, value) for name, value in zip(node.outputs, outputs, strict=False) if name)
         return self._finding_of(Described(node, outputs, self._dimensions, ctx, self._skips_empty), known_inputs)
 
@@ -230,7 +242,7 @@ class _Descriptions:
                 None if any(output.size for output in outputs) or not outputs else host_finding(node.name, NO_ELEMENTS)
             )
         if (error := outside_index_error(node, inputs)) is not None:
-            return Finding(node.name, error=error)
+            return Finding(node.name, error=error, is_invalid=True)
         try:
             desc = node.entry.describe(described, *node.checked(inputs))
         except ModelError as error:

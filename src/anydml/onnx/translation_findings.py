@@ -28,6 +28,7 @@ class Finding:
         off_device_reason: why nothing of it would run on the device, although it moves elements; empty if it would.
         cause: the error of the reason why it was not checked, if every node must be.
         operator: name of the operator, with its domain.
+        is_invalid: whether the error breaks a rule of ONNX, so that no runtime runs the node.
     """
 
     node: str
@@ -40,6 +41,7 @@ class Finding:
     off_device_reason: str = ""
     cause: ModelError | None = None
     operator: str = ""
+    is_invalid: bool = False
 
 
 ON_THE_CPU = "ONNX Runtime moves it on the CPU, since DirectML has no operator for it"

@@ -9,9 +9,11 @@ from typing import Any, Literal
 import numpy as np
 from onnx import ModelProto
 
+from anydml.errors import ModelError
 from anydml.files.folder import Folder
 from anydml.onnx.checks import check, check_is_model
 from anydml.onnx.declared_types import check_types
+from anydml.onnx.node_checks import check_nodes
 from anydml.proving.batches import Batch
 from anydml.proving.constants import Constants
 from anydml.proving.counterexample import RunComparison, compare_runs
@@ -96,15 +98,20 @@ def prove(
         The verdict, and what it rests on. Names of sizes stand for 1 and more.
 
     Raises:
-        ModelError: a model is not valid, its constants cannot be read, or a size has no such name.
+        ModelError: a model is not valid, A has a node that no runtime runs, constants cannot be read, or a size has no
+            such name.
         TypeError: one is not a ModelProto.
     """
     for model in (first, second):
         check_is_model("prove", model)
     models = in_own_domains(first), in_own_domains(second)
-    for model in models:
-        check(model)
-        check_types(model)
+    try:
+        check_nodes(models[0], sizes)
+    except ModelError as error:
+        raise ModelError(f"A: {error}", error.operator, error.field, error.rule) from None
+    # A node of B that refuses inputs is part of the verdict.
+    check(models[1])
+    check_types(models[1])
     fixed_sizes = dict(sizes or {})
     proof = Proof("undecided", fixed_sizes, [name for name in size_names(first) if name not in fixed_sizes])
     proof.reasons = [*differences(first, second, fixed_sizes)]

@@ -13,8 +13,8 @@ from onnx import ModelProto
 from anydml.errors import ModelError
 from anydml.files.folder import Folder
 from anydml.onnx.checks import check, check_is_model
-from anydml.onnx.declared_types import check_types
 from anydml.onnx.graph import opsets_of
+from anydml.onnx.node_checks import check_nodes
 from anydml.proving.names import refuse_unknown_sizes, show_size, size_names
 from anydml.slim.analyses import Analyses
 from anydml.slim.analysis import Analysis
@@ -179,8 +179,7 @@ def slim(
             if type(size) is not int or not 0 <= size < 1 << 63:
                 raise ModelError(f"size {show_size(key)} is {size!r}: it must be an integer, 0 to 2⁶³ − 1", field=key)
         model = with_sizes(model, sizes)
-    check(model)
-    check_types(model)
+    check_nodes(model)
     return _slim(model, folder, exact, keeps_signs or exact)
 
 

@@ -1,0 +1,88 @@
+"""Models with a node that no runtime runs: each way to read a model refuses them, and so does ONNX Runtime."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx.parser
+import pytest
+from onnx import numpy_helper
+
+from anydml import explain
+from anydml.errors import ModelError
+from anydml.onnx import backend
+from anydml.onnx.node_descs import describe
+from anydml.proving import prove
+from anydml.proving.running import run
+from anydml.slim import slim
+
+X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+
+IMPOSSIBLE = {
+    "y = Reshape (x, n)": [[5, 3, 2], [5, -1, 2], [-1, -1, 2], [2, 3, 4, 0], [-2, 12]],
+    "y = Expand (x, n)": [[2, 3, 5], [2, 3, -1], [2, 2, 3, 5]],
+    "y = Tile (x, n)": [[1, 1, -1], [1, 1]],
+    "y = Squeeze (x, n)": [[1], [3], [-4]],
+    "y = Unsqueeze (x, n)": [[0, 0], [9]],
+    "y, z = Split <axis = 1> (x, n)": [[1, 1], [-1, 4], [1, 2, 0]],
+    "y = Gather <axis = 1> (x, n)": [[3], [0, -4]],
+    "y = Gather <axis = 3> (x, n)": [[0]],
+    "y = Slice (x, zero, one, n)": [[3], [-4]],
+    "y = Slice (x, zero, one, zero, n)": [[0]],
+    "y = Pad (x, n)": [[0, 0, -3, 0, 0, -3], [0] * 5],
+    "y = Transpose <perm = [0, 1, 1]> (x)": [[]],
+    "y = Transpose <perm = [1, 0]> (x)": [[]],
+    "y = Flatten <axis = 4> (x)": [[]],
+    "y = Concat <axis = 3> (x, x)": [[]],
+    "t = Transpose (x) y = Concat <axis = 0> (x, t)": [[]],
+    "r = Reshape (x, n) y = DepthToSpace <blocksize = 2> (r)": [[1, 2, 3, 4]],
+    "r = Reshape (x, n) y = SpaceToDepth <blocksize = 2> (r)": [[1, 2, 3, 4]],
+    "t = Transpose (x) y = Add (x, t)": [[]],
+    "y = ConstantOfShape (n)": [[-7]],
+}
+CASES = [(body, numbers) for body, every in IMPOSSIBLE.items() for numbers in every]
+
+
+def model(body, numbers, size=2):
+    text = f"""<ir_version: 9, opset_import: ["": 18]> g (float[{size},3,4] x) => (float y)
+        <int64[1] zero = {{0}}, int64[1] one = {{1}}> {{ k = Relu (x) {body} }}"""
+    found = onnx.parser.parse_model(text)
+    found.graph.output[0].type.tensor_type.ClearField("shape")
+    found.graph.initializer.append(numpy_helper.from_array(np.array(numbers, np.int64), "n"))
+    return found
+
+
+WAYS = {
+    "slim": slim,
+    "prove": lambda found: prove(found, found, runs=False),
+    "explain": explain,
+}
+
+
+@pytest.mark.parametrize(("body", "numbers"), CASES, ids=[f"{body} {numbers}" for body, numbers in CASES])
+def test_all_commands_refuse_what_onnx_runtime_refuses(body, numbers):
+    found = model(body, numbers)
+    with pytest.raises(Exception, match=r".") as refusal:
+        run(found, {"x": X})
+    assert not isinstance(refusal.value, ModelError)
+    errors = [finding.error for finding in describe(found) if finding.is_invalid]
+    assert errors
+    for name, way in WAYS.items():
+        with pytest.raises(ModelError) as refused:
+            way(found)
+        assert str(refused.value).removeprefix("A: ") == str(errors[0]), name
+    moving = onnx.ModelProto()
+    moving.CopyFrom(found)
+    del moving.graph.node[0]
+    with pytest.raises(ModelError):
+        backend.run_model(moving, [X])
+
+
+@pytest.mark.parametrize(("body", "numbers"), CASES[:2] + CASES[14:18])
+def test_given_sizes_show_what_is_impossible(body, numbers):
+    found = model(body, numbers, "N")
+    with pytest.raises(ModelError):
+        slim(found, sizes={"N": 2})
+    with pytest.raises(ModelError, match=r"^A: node "):
+        prove(found, found, {"N": 2}, runs=False)
+    proof = prove(model("y = Relu (x)", [], "N"), found, {"N": 2}, runs=False)
+    assert proof.verdict == "undecided"
