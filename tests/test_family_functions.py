@@ -199,8 +199,14 @@ PAIRS = np.zeros(2, [("a", "f4"), ("b", [("v", "f4", 2), ("n", "i4")])])
         (lambda: dml.one_hot([0], X, 2), "one_hot: values have shape"),
         (lambda: dml.slice_grad(X, [2, 3], [0, 0], [2, 4], [1, 1]), "the window in axis 1 is 0 … 4"),
         (lambda: dml.space_to_depth(X, 2), "space_to_depth: x has 2 dimensions"),
-        (lambda: dml.depth_to_space(np.zeros((1, 3, 2, 2)), 2), r"x.shape\[1\] is 3, which 4 does not divide"),
-        (lambda: dml.unfold(np.zeros((1, 1, 3)), [4]), r"window_sizes\[0\] is 4, which does not fit"),
+        (
+            lambda: dml.depth_to_space(np.zeros((1, 3, 2, 2)), 2),
+            r"x.shape\[1\] is 3: x.shape\[1\] must be a multiple of 4",
+        ),
+        (
+            lambda: dml.unfold(np.zeros((1, 1, 3)), [4]),
+            r"window_sizes\[0\] is 4, or 4 with dilations, but x has 3 with pads",
+        ),
         (lambda: dml.reverse_subsequences(X, [1, 2]), r"lengths have shape \[2\], but must have \[2, 1\]"),
         (lambda: dml.sequence(np.array(["a"]), "a", "b"), "sequence: x is <U1, but only numbers make a sequence"),
         (lambda: dml.fill(X.astype("i1"), 300), "fill: value is 300, which is not an element of int8"),

@@ -206,8 +206,6 @@ def picked_axis(
     normalized: int = axis_of(name, len(shape), axis)
     check_dimensions(name, "the result", len(shape) - 1 + index_rank)
     if not holds((shape[normalized] >= 1) | (count == 0)):
-        message = (
-            f"{name}: axis {normalized} of x is empty, but there is something to pick: {count_noun(count, 'index')}"
-        )
+        message = f"{name}: axis {normalized} of x is empty, but there are indices: {count_noun(count, 'index')}"
         raise DescError(message, name, "x", "there must be an element to read")
     return normalized

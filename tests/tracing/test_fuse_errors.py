@@ -131,8 +131,10 @@ def called(function):
 
 @pytest.mark.parametrize("name", COMPUTING)
 def test_what_computes_is_refused_with_its_line(name):
-    with pytest.raises(dml.FuseError, match=r"does not compute|cannot (assign|write|convert|join)") as caught:
+    with pytest.raises(dml.FuseError) as caught:
         called(COMPUTING[name])
+    is_told = caught.value.rule == "anydml moves elements and does not compute"
+    assert is_told or re.search("cannot (assign|write|convert|join)", str(caught.value))
     assert re.match(rf"{re.escape(__file__)}:\d+: ", str(caught.value))
 
 

@@ -37,9 +37,9 @@ ALWAYS = frozenset(MOVING.split())
 
 SOMETIMES = {
     "__getitem__": "a mask as an index.*the number of selected elements is unknown",
-    "float": "as torch.float32",
+    "float": "to torch.float32",
     "index_put": "with accumulate|by a traced mask.*the places of elements would depend on elements",
-    "long": "as torch.int64",
+    "long": "to torch.int64",
     "masked_scatter": "by a traced mask.*the places of elements would depend on elements",
     "nn.functional.embedding": "with max_norm",
     "nn.functional.interpolate": "in mode '(area|bicubic|bilinear|linear|trilinear)'",
@@ -48,7 +48,7 @@ SOMETIMES = {
     "repeat_interleave": "traced counts.*shape would depend on elements",
     "scatter": "with reduce='(add|multiply)'",
     "tensor_split": "by a traced array.*shapes would depend on elements",
-    "to": "as torch.float64",
+    "to": "to torch.float64",
 }
 """Those of which some compute, or depend on values, and what refusals say."""
 
@@ -96,7 +96,7 @@ def outcome(function, *arguments):
     try:
         return dml.fuse(function)(*arguments), None
     except dml.FuseError as error:
-        return None, str(error)
+        return None, f"{error} ({error.rule})"
 
 
 @pytest.mark.parametrize("name", FOUND)

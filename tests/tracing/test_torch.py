@@ -110,7 +110,7 @@ WRONG = {
     "a functional that computes": (lambda x: F.softmax(x, -1), "torch's softmax"),
     "a method that computes": (lambda x: x.softmax(-1), "softmax of a traced float32 tensor"),
     "a sum": (lambda x: torch.sum(x, 0), "torch's sum"),
-    "another dtype": (lambda x: x.to(torch.float16), "as torch.float16"),
+    "another dtype": (lambda x: x.to(torch.float16), "conversion of .* to torch.float16"),
     "a view of other sizes": (lambda x: x.view(torch.int16), "viewed as int16"),
     "another place": (lambda x: x.to("cuda"), "on cuda"),
     "an adjoint of more than a matrix": (lambda x: x.H, "use .mH for batches"),

@@ -90,7 +90,7 @@ def _general_compress(condition: Any, x: Any, axis: int | None) -> Any:
 
 
 def nonzero_coordinates(x: Any) -> Any:
-    """Find the coordinates of all elements that are not zero, in row-major order, as `numpy.argwhere`.
+    """Find the coordinates of all elements that are not zero, in row-major order, like `numpy.argwhere`.
 
     DML_OPERATOR_NONZERO_COORDINATES without its limits: the number of rows is its count, and no unused rows follow.
     Negative zero is zero, NaN is not. The number of rows depends on the elements, so there is no ``out``.

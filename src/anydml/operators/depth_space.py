@@ -213,23 +213,25 @@ class DepthToSpace1OperatorDesc(_DepthSpace):
 
 def _check_block(name: str, shape: Sizes, block: int) -> None:
     if len(shape) != 4:
-        raise DescError(f"{name}: x has {count_noun(len(shape), 'dimension')}", name, "x", "x must be N, C, H, W")
+        raise DescError(
+            f"{name}: x has {count_noun(len(shape), 'dimension')}", name, "x", "x must have four dimensions: N, C, H, W"
+        )
     if block < 1:
         raise DescError(f"{name}: block_size is {block}", name, "block_size", "block_size must be at least 1")
 
 
-def _check_divides(name: str, d: int, size: int, by: int) -> None:
+def _check_divides(name: str, d: int, size: int, block: int, by: int) -> None:
     if not holds(size % by == 0):
-        message = f"{name}: x.shape[{d}] is {size}, which {by} does not divide"
-        raise DescError(message, name, "block_size", "blocks must divide x")
+        message = f"{name}: block_size is {block}, but x.shape[{d}] is {size}"
+        raise DescError(message, name, "block_size", f"x.shape[{d}] must be a multiple of {by}")
 
 
 @front
 def check_to_depth(name: str, shape: Sizes, block: int, order: Word) -> tuple[int, Word, bool]:
     """Return the rule's numbers."""
     _check_block(name, shape, block)
-    _check_divides(name, 2, shape[2], block)
-    _check_divides(name, 3, shape[3], block)
+    _check_divides(name, 2, shape[2], block, block)
+    _check_divides(name, 3, shape[3], block, block)
     return block, order, False
 
 
@@ -237,7 +239,7 @@ def check_to_depth(name: str, shape: Sizes, block: int, order: Word) -> tuple[in
 def check_to_space(name: str, shape: Sizes, block: int, order: Word) -> tuple[int, Word, bool]:
     """Return the rule's numbers."""
     _check_block(name, shape, block)
-    _check_divides(name, 1, shape[1], block * block)
+    _check_divides(name, 1, shape[1], block, block * block)
     return block, order, True
 
 

@@ -260,7 +260,7 @@ def check_diagonals(name: str, shape: Sizes, value: Item, begin: int, end: int) 
             f"{name}: x has {count_noun(len(shape), 'dimension')}",
             name,
             "x",
-            "x must be matrices, of 2 dimensions or more",
+            "x must have at least 2 dimensions, the last two of which are rows and columns",
         )
     return value, begin, end
 

@@ -106,7 +106,7 @@ def check_scatter(
     along: int = infer.check_along(name, shape, indices, axis)
     if not are_equal(updates, indices):
         message = f"{name}: updates have shape {tuple(updates)}, but indices {tuple(indices)}"
-        raise DescError(message, name, "updates", "one index per update")
+        raise DescError(message, name, "updates", "updates must have the shape of the indices")
     return along, index_treatment(out_of_range)
 
 

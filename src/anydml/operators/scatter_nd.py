@@ -124,7 +124,7 @@ def check_scatter_nd(
     picked: Sizes = check_tuples(name, shape, indices, 0)
     if not are_equal(updates, picked):
         message = f"{name}: updates have shape {tuple(updates)}, but must have {tuple(picked)}"
-        raise DescError(message, name, "updates", "one update, or block of them, an index")
+        raise DescError(message, name, "updates", "there must be one update, or one block of them, per index")
     return (index_treatment(out_of_range),)
 
 

@@ -114,7 +114,7 @@ def slice_rule(make: Maker, x: View, first: Integers, count: Integers, step: Int
 
 @function(check_slice, rule=slice_rule)
 def slice(x: Array, offsets: Ints, sizes: Ints, strides: Ints | None = None, *, out: Array | None = None) -> Array:
-    """``result[c] = x[offsets + strides · c]`` (DML_OPERATOR_SLICE, without its limits).
+    """Copy a strided box (DML_OPERATOR_SLICE, without its limits): ``result[c] = x[offsets + strides · c]``.
 
     Args:
         x: array of any shape and dtype.

@@ -126,19 +126,20 @@ class Slice1OperatorDesc(OperatorDesc):
 
 
 def check_window(
-    name: str, shape: Sizes, window_offsets: Any, window_sizes: Any, window_strides: Any
+    name: str, field: str, shape: Sizes, window_offsets: Any, window_sizes: Any, window_strides: Any
 ) -> tuple[Sizes, Sizes, Sizes]:
     """Check SLICE1's window; return its offsets, sizes and strides.
 
     Args:
         name: the function's name in errors.
-        shape: x's shape.
+        field: what has the shape, in errors.
+        shape: the shape that the window must lie in.
         window_offsets: the window's start, one coordinate per dimension.
         window_sizes: the window's extent, one per dimension.
         window_strides: steps, never 0, one per dimension.
 
     Raises:
-        DescError: the window exceeds x, or a stride is 0.
+        DescError: the window exceeds the shape, or a stride is 0.
     """
     rank: int = len(shape)
     offsets: Sizes = infer.vector(name, "window_offsets", window_offsets, rank)
@@ -147,16 +148,16 @@ def check_window(
     for i in range(rank):
         axis_size, offset, size, step = shape[i], offsets[i], sizes[i], steps[i]
         if not holds((offset >= 0) & (size >= 0) & (offset + size <= axis_size)):
-            message = f"{name}: the window in axis {i} is {offset} … {offset + size}, but x.shape[{i}] is {axis_size}"
-            raise DescError(message, name, f"window_sizes[{i}]", "the window must lie inside x")
+            message = f"{name}: the window in axis {i} is {offset} … {offset + size}, but {field}[{i}] is {axis_size}"
+            raise DescError(message, name, f"window_sizes[{i}]", f"the window must lie inside {field}")
         if not holds(step != 0):
             message = f"{name}: window_strides[{i}] is 0"
             raise DescError(message, name, f"window_strides[{i}]", "a stride must never be 0")
     return offsets, sizes, steps
 
 
-def check_output_sizes(name: str, output_sizes: Sizes, sizes: Sizes, steps: Sizes) -> None:
-    """Check that a window has as many elements as are taken.
+def check_output_sizes(name: str, field: str, output_sizes: Sizes, sizes: Sizes, steps: Sizes) -> None:
+    """Check that a window has as many elements as are taken; `field` names these sizes in errors.
 
     Raises:
         DescError: it has fewer.
@@ -165,8 +166,8 @@ def check_output_sizes(name: str, output_sizes: Sizes, sizes: Sizes, steps: Size
         # Floor division makes this 0 for an empty window.
         max_n: int = max_copied_elements(sizes[i], steps[i])
         if not holds((output_sizes[i] >= 0) & (output_sizes[i] <= max_n)):
-            message = f"{name}: output_sizes[{i}] is {output_sizes[i]}, but the window gives at most {max_n}"
-            raise DescError(message, name, f"output_sizes[{i}]", "at most 1 + (window size − 1) / |stride|")
+            message = f"{name}: {field}[{i}] is {output_sizes[i]}, but the window has {max_n} elements along this axis"
+            raise DescError(message, name, f"{field}[{i}]", "it must be at most 1 + (window size − 1) / |stride|")
 
 
 @front
@@ -174,14 +175,14 @@ def check_slice1(
     name: str, shape: Sizes, window_offsets: Any, window_sizes: Any, window_strides: Any, output_sizes: Any
 ) -> tuple[Sizes, Sizes, Sizes]:
     """Return first coordinates, the result's shape, and steps."""
-    offsets, sizes, steps = check_window(name, shape, window_offsets, window_sizes, window_strides)
+    offsets, sizes, steps = check_window(name, "x.shape", shape, window_offsets, window_sizes, window_strides)
     rank: int = len(shape)
     starts: Sizes = tuple([first_copied(offsets[i], sizes[i], steps[i]) for i in range(rank)])
     if output_sizes is None:
         max_ns: Sizes = tuple([max_copied_elements(sizes[i], steps[i]) for i in range(rank)])
         return starts, max_ns, steps
     result_sizes: Sizes = infer.vector(name, "output_sizes", output_sizes, rank)
-    check_output_sizes(name, result_sizes, sizes, steps)
+    check_output_sizes(name, "output_sizes", result_sizes, sizes, steps)
     return starts, result_sizes, steps
 
 

@@ -100,8 +100,8 @@ def check_slice_grad(
     result: Sizes = infer.vector(name, "sizes", sizes, len(shape))
     if len(result) != 0 and not are_at_least(0, result):
         raise DescError(f"{name}: sizes is {list(result)}", name, "sizes", "each must be 0 or more")
-    starts, lengths, steps = check_window(name, result, offsets, window, strides)
-    check_output_sizes(name, shape, lengths, steps)
+    starts, lengths, steps = check_window(name, "sizes", result, offsets, window, strides)
+    check_output_sizes(name, "x.shape", shape, lengths, steps)
     first: Sizes = tuple([first_copied(starts[d], lengths[d], steps[d]) for d in range(len(shape))])
     return result, starts_inside(name, first, shape), steps
 

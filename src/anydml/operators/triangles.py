@@ -13,7 +13,12 @@ def _clamped_diagonal(name: str, shape: Sizes, k: int) -> int:
     """Check x's rank; return diagonal k, clamped to the first one outside x."""
     if len(shape) < 2:
         have = count_noun(len(shape), "dimension")
-        raise DescError(f"{name}: x has {have}", name, "x", "x must be matrices, of 2 dimensions or more")
+        raise DescError(
+            f"{name}: x has {have}",
+            name,
+            "x",
+            "x must have at least 2 dimensions, the last two of which are rows and columns",
+        )
     if are_known((k,) * 1):
         return min(max(k, 0 - BEYOND_DIAGONALS), BEYOND_DIAGONALS - 1)
     if not holds(k < BEYOND_DIAGONALS):

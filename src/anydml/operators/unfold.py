@@ -189,7 +189,10 @@ def check_unfold(
     rank: int = len(shape) - 2
     if rank < 1:
         raise DescError(
-            f"{name}: x has {count_noun(len(shape), 'dimension')}", name, "x", "x must be N, C and at least one more"
+            f"{name}: x has {count_noun(len(shape), 'dimension')}",
+            name,
+            "x",
+            "x must have N, C and at least one spatial dimension",
         )
     sizes: Sizes = _spatial(name, "window_sizes", windows, rank, 1, 1)
     steps: Sizes = _spatial(name, "strides", strides, rank, 1, 1)
@@ -201,8 +204,12 @@ def check_unfold(
     )
     for i in range(rank):
         if not holds(reach[i] >= 0):
-            message = f"{name}: window_sizes[{i}] is {sizes[i]}, which does not fit the padded dimension"
-            raise DescError(message, name, f"window_sizes[{i}]", "the dilated window must fit the padded x")
+            extent: int = dilation_steps[i] * (sizes[i] - 1) + 1
+            padded: int = extent + reach[i]
+            message = (
+                f"{name}: window_sizes[{i}] is {sizes[i]}, or {extent} with dilations, but x has {padded} with pads"
+            )
+            raise DescError(message, name, f"window_sizes[{i}]", "the window must fit into x with its pads")
     blocks: Sizes = tuple([reach[d] // steps[d] + 1 for d in range(rank)])
     before: Sizes = tuple([padding[d] for d in range(rank)])
     after: Sizes = tuple([padding[rank + d] for d in range(rank)])

@@ -35,7 +35,10 @@ def replaced(x: TracedArray, key: Any, value: Any) -> TracedArray:
         raise refusal(f"{part!r} assigned into {x!r}", "convert them to one dtype first")
     if isinstance(key, TracedArray) and key.element.kind == "b":
         if part.ndim:
-            raise refusal("an array assigned by a mask", "the places of elements would depend on elements")
+            raise refusal(
+                "an array assigned by a mask",
+                "the places of elements would depend on elements: assign outside the fused function",
+            )
         mask = reshape(key, (*key.shape, *(1,) * (x.ndim - key.ndim)))
         return choose_by_mask(mask, part, x)
     if x.INDEXES_LIKE_TORCH and not part.ndim:

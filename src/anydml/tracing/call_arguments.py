@@ -106,7 +106,10 @@ class CallArguments:
             try:
                 return static_key(item)
             except TypeError:
-                raise fuse_error(f"{self.name}: a {type(item).__name__} is neither an array nor hashable") from None
+                raise fuse_error(
+                    f"{self.name} was called with a {type(item).__name__}, which is neither an array nor hashable: "
+                    "pass arrays in tuples, lists or dicts"
+                ) from None
         view, _ = read_argument(self.name, adapter or item, field)
         if isinstance(item, np.ndarray) and indexes_otherwise(type(item)):
             kind = f"{type(item).__module__}.{type(item).__qualname__}"

@@ -65,7 +65,11 @@ def require_untraced(value: Any) -> Any:
     """
     if isinstance(value, TracedArray):
         raise with_needed_argument(
-            refusal(f"selection by {value!r}", "the result's shape would depend on elements"), value
+            refusal(
+                f"selection by {value!r}",
+                "the result's shape would depend on elements: call it outside the fused function",
+            ),
+            value,
         )
     return value
 

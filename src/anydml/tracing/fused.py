@@ -61,7 +61,7 @@ def fuse(function: Callable[P, R]) -> Fused[P, R]:
     Sizes, strides and integer arguments stay open, `len(x)` of an array included: calls with other values run the same
     program. The function is traced again if it would branch differently (``if x.shape[0] > 8:``), or if it needs a size
     as a number, as in ``range(x.shape[0])``; `Fused.explain` lists the lines. Where traces do not repeat, the function
-    runs as it stands.
+    runs as plain Python.
 
     Indices among the arguments must be INT32, INT64, UINT32 or UINT64. Indices out of range raise IndexError before
     anything is written; only indices that the results need are checked.

@@ -54,7 +54,10 @@ def _key_items(x: TracedArray, key: Any) -> list[Any]:
             continue
         if isinstance(item, TracedArray):
             if item.element.kind == "b":
-                raise refusal("a mask as an index", "the number of selected elements is unknown")
+                raise refusal(
+                    "a mask as an index",
+                    "the number of selected elements is unknown: select outside the fused function, or use where",
+                )
             item_arrays = [x.trace.array(item)]
         else:
             if item is key and x.INDEXES_LIKE_TORCH:

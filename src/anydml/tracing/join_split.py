@@ -131,7 +131,9 @@ def array_split(x: TracedArray, indices_or_sections: Any, axis: int = 0, contain
     """Split an axis at indices, or into parts of almost equal sizes."""
     axis = axis_of(x, axis)
     if isinstance(indices_or_sections, TracedArray):
-        raise refusal("a split by a traced array", "shapes would depend on elements")
+        raise refusal(
+            "a split by a traced array", "shapes would depend on elements: call it outside the fused function"
+        )
     size = x.shape[axis]
     if is_list(indices_or_sections):
         ends = [0, *whole_numbers(indices_or_sections), size]
@@ -214,7 +216,11 @@ def repeat(x: TracedArray, repeats: Any, axis: Any = None) -> TracedArray:
     """Repeat each element along an axis, by default of the flattened array: one count, or one per element."""
     if isinstance(repeats, TracedArray):
         raise with_needed_argument(
-            refusal("a repetition by traced counts", "the result's shape would depend on elements"), repeats
+            refusal(
+                "a repetition by traced counts",
+                "the result's shape would depend on elements: call it outside the fused function",
+            ),
+            repeats,
         )
     x, axis = (ravel(x), 0) if axis is None else (x, normalize_axis_index(axis, x.ndim))
     if not is_list(repeats):

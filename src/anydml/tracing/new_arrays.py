@@ -70,7 +70,7 @@ def to(
         target = getattr(argument, "dtype", argument)
         kind = type(target).__name__
         if kind == "dtype" and target != x.dtype:
-            raise refusal(f"{x!r} as {target}")
+            raise refusal(f"conversion of {x!r} to {target}")
         if (kind == "device" or isinstance(target, str)) and str(target) != str(x.trace.device):
             raise refusal(f"{x!r} on {target}", "call the function with tensors on that device")
     return x

@@ -42,7 +42,8 @@ def caller_line() -> str:
 
 def refusal(subject: str, hint: str = COMPUTE_OUTSIDE) -> FuseError:
     """Return the error for an operation that computes, or depends on elements, with a reason or a remedy."""
-    return _located_error(FuseError, f"{subject}: {RULE}: {hint}", RULE)
+    reason = f"{RULE}: {hint}" if hint is COMPUTE_OUTSIDE else hint
+    return _located_error(FuseError, f"{subject}: {reason}", RULE)
 
 
 def not_assignable(array: Any) -> FuseError:

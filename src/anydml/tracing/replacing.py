@@ -109,7 +109,10 @@ def index_put(x: TracedArray, indices: Any, values: TracedArray, accumulate: boo
             )
         if is_mask and isinstance(given_indices, TracedArray):
             if values.count != 1 or len(indices) != 1:
-                raise refusal("index_put by a traced mask", "the places of elements would depend on elements")
+                raise refusal(
+                    "index_put by a traced mask",
+                    "the places of elements would depend on elements: assign outside the fused function",
+                )
             mask = reshape(given_indices, (*given_indices.shape, *(1,) * (x.ndim - given_indices.ndim)))
             return choose_by_mask(mask, reshape(values, ()), x)
         index_arrays += given_indices.nonzero() if is_mask else [given_indices]
@@ -125,7 +128,10 @@ def masked_fill(x: TracedArray, mask: TracedArray, value: Any) -> TracedArray:
 def masked_scatter(x: TracedArray, mask: Any, source: TracedArray) -> TracedArray:
     """Replace elements where a constant mask holds by those of a source, in order."""
     if isinstance(mask, TracedArray):
-        raise refusal("masked_scatter by a traced mask", "the places of elements would depend on elements")
+        raise refusal(
+            "masked_scatter by a traced mask",
+            "the places of elements would depend on elements: assign outside the fused function",
+        )
     check_torch_mask(mask)
     check_same_dtype(x, source)
     flags = constant_array(mask)
@@ -199,7 +205,9 @@ def one_hot(x: TracedArray, num_classes: int = -1) -> TracedArray:
     """Return zeros with a one at each index, along a new last axis; `num_classes` is required."""
     torch_indices(x, ("int64",))
     if num_classes < 0:
-        raise refusal(f"one_hot of {x!r} without num_classes", "the result's shape would depend on elements")
+        raise refusal(
+            f"one_hot of {x!r} without num_classes", "the result's shape would depend on elements: pass num_classes"
+        )
     places = [*map(Along, range(x.ndim)), AtIndices(refuse_negative(x))]
     return put(fill(x, (*x.shape, num_classes)), fill(x, x.shape, 1), places)
 

@@ -213,7 +213,9 @@ def extract(condition: Any, x: TracedArray) -> TracedArray:
 def where(mask: TracedArray, x: Any = None, y: Any = None) -> TracedArray:
     """Choose between two arrays of one dtype, or an array and a number that its dtype holds."""
     if x is None or y is None:
-        raise refusal("where of a condition alone", "shapes would depend on elements")
+        raise refusal(
+            "where of a condition alone", "shapes would depend on elements: call it outside the fused function"
+        )
     chosen = arrays_of(mask.trace, (x, y), is_weak=True)
     if mask.INDEXES_LIKE_TORCH:
         for number, array in zip((x, y), chosen, strict=True):

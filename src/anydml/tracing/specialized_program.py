@@ -95,7 +95,8 @@ class SpecializedProgram:
         try:
             pairs = [*pair_leaves(self._traced.tree, out, Result, "out")]
         except ValueError as error:
-            message = f"{self.name}: {error} does not have the structure of the results: {self._shape_text()}"
+            shapes = self._shape_text()
+            message = f"{self.name}: {error} does not have the structure of the results, whose shapes are {shapes}"
             raise BindingError(
                 message, self.name, "out", "out must have one array per result, in the same structure"
             ) from None

@@ -233,7 +233,7 @@ class TracedArray(TracedFields):
         if name.startswith("__"):
             raise AttributeError(name)
         if not hasattr(self.library_class(), name):
-            raise fuse_error(f"arrays have no attribute {escape_controls(name)}", FuseAttributeError)
+            raise fuse_error(f"{self!r} has no attribute {escape_controls(name)}", FuseAttributeError)
         # No AttributeError, for which `hasattr` would say that arrays have none.
         error = fuse_error(f".{name} of {self!r} is not supported: {RULE}: {COMPUTE_OUTSIDE}", rule=RULE)
         raise with_needed_argument(error, self) if name in NUMBER_METHODS else error

@@ -84,7 +84,9 @@ def results_of(trace: Trace, tree: Any, adapters: Adapters, inputs: Sequence[Arr
         if isinstance(leaf, PLAIN_TYPES) and not isinstance(leaf, np.ndarray):
             return leaf
         if not isinstance(leaf, (TracedArray, np.ndarray)) and adapter_of(leaf) is None:
-            raise fuse_error(f"{trace.name} returned a {type(leaf).__name__}: return arrays in tuples, lists or dicts")
+            raise fuse_error(
+                f"{trace.name} returned an object of {type(leaf).__name__}: return arrays in tuples, lists or dicts"
+            )
         is_known = isinstance(leaf, np.ndarray) and not isinstance(leaf, TracedArray)
         if adapters[0] is not None and is_known and leaf.dtype == np.int64:
             return HostNumbers(leaf.copy())

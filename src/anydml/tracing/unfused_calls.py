@@ -162,7 +162,7 @@ def _with_new_arrays(returned: list[Any], arguments: Any, has_tensors: bool, has
             return np.array(item)
         if isinstance(item, PLAIN_TYPES):
             return item
-        raise fuse_error(f"a function returned a {kind.__name__}: return arrays in tuples, lists or dicts")
+        raise fuse_error(f"a function returned an object of {kind.__name__}: return arrays in tuples, lists or dicts")
 
     return with_new_arrays(returned, 0)
 

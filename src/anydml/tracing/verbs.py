@@ -254,7 +254,7 @@ def fill(x: TracedArray, shape: Any = None, number: Any = None, dtype: Any = Non
     sizes, element = x.shape if shape is None else sizes_of(shape), dtype_of(x, dtype)
     if isinstance(number, TracedArray):
         if number.element != element:
-            raise refusal(f"{number!r} as {element}")
+            raise refusal(f"conversion of {number!r} to {element}")
         return broadcast(number, sizes)
     # NumPy's zero of strings is the empty string, not "0".
     pattern = np.zeros((), element) if number is None else _fill_element(x, number, element)
@@ -315,7 +315,7 @@ def cast(x: TracedArray, value: Any) -> TracedArray:
 def astype(x: TracedArray, dtype: Any) -> TracedArray:
     """Return x, which must have this dtype, if one is given."""
     if dtype_of(x, dtype) != x.element:
-        raise with_needed_argument(refusal(f"{x!r} as {np.dtype(dtype)}"), x)
+        raise with_needed_argument(refusal(f"conversion of {x!r} to {np.dtype(dtype)}"), x)
     return x
 
 

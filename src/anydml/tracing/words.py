@@ -142,7 +142,7 @@ class ElementDependentWord(Word):
         raise with_needed_argument(error, arguments[0]) if self.name in NUMBER_METHODS and arguments else error
 
 
-UNSUPPORTED = f"is none of the supported functions, and {RULE}: call it outside the fused function"
+UNSUPPORTED = f"is not a supported function: {RULE}: call it outside the fused function"
 """The error's reason for a function that is in no table."""
 
 Table = Mapping[str, Word]
