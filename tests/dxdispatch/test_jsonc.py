@@ -70,9 +70,12 @@ def test_strings_are_left_alone(text):
     assert loads(text, HERE) == json.loads(text)
 
 
-def test_what_follows_the_root_is_ignored():
-    assert loads("[1] } garbage", HERE) == [1]
-    assert loads("[]" + "[" * 1000, HERE) == []
+@pytest.mark.parametrize("text", ["garbage", "}", "{}", "[1]", "1", '"a"', ";", "\0", "\ufeff", "/* a */ x"])
+def test_nothing_but_comments_may_follow_the_root(text):
+    column = 4 + text.find("x") if "x" in text else 4
+    with pytest.raises(ModelError, match=rf"line 2, column {column}: the model ends before this text; remove it"):
+        loads(f'{{"a":\n1}} {text}', HERE)
+    assert loads('{"a": 1} // the end\n /* of it */ \r\n\t', HERE) == {"a": 1}
     assert loads("[" * 100 + "]" * 100, HERE)
 
 

@@ -59,7 +59,9 @@ def test_other_ways_to_say_the_same(folder, edit):
 
 def test_the_same_with_comments(folder, plain):
     text = json.dumps(json.loads(folder.edit(lambda m: None).read_text()), indent=1)
-    folder.write("// a model\n" + text.replace("[\n", "[ // values\n").replace("\n  }", ",\n  } /* end */") + "\n;")
+    folder.write(
+        "// a model\n" + text.replace("[\n", "[ // values\n").replace("\n  }", ",\n  } /* end */") + "\n// the end"
+    )
     lines: list[str] = []
     dxdispatch.run(dxdispatch.load(folder.file), log=lines.append)
     assert plain(lines[-1]) == PRINTED[0]

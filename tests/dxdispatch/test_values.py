@@ -24,8 +24,6 @@ def convert(values, data_type):
 def truncated_half(value: float) -> bytes:
     """The half nearest to zero of those around a float32, found by exact arithmetic over all halves."""
     exact = fractions.Fraction(float(np.float32(value)))
-    if abs(exact) >= 65536:
-        return struct.pack("<e", float("inf") if exact > 0 else float("-inf"))
     low, high = 0, 0x7BFF
     while low < high:
         middle = (low + high + 1) // 2
@@ -39,13 +37,17 @@ def half_of(bits: int) -> float:
 
 @given(st.floats(allow_nan=False, allow_infinity=False, width=32) | st.floats(-70000, 70000) | st.floats(-1e-6, 1e-6))
 def test_halves_are_truncated_as_half_hpp_does(value):
-    assert convert([value], DataType.FLOAT16).tobytes() == truncated_half(value)
+    if abs(np.float32(value)) >= 65536:
+        with pytest.raises(ModelError, match=r'v\[0\]: is too large for FLOAT16; write "inf" or "-inf"'):
+            convert([value], DataType.FLOAT16)
+    else:
+        assert convert([value], DataType.FLOAT16).tobytes() == truncated_half(value)
 
 
 def test_known_halves():
     # 1.2 lies between 0x3CCC and 0x3CCD, nearer to the second; 65519 is below 65520, where rounding would overflow.
-    found = convert([1.2, -1.2, 65535, 65536, 65504, 4, "nan", "inf", "-INF"], DataType.FLOAT16)
-    expected = [0x3CCC, 0xBCCC, 0x7BFF, 0x7C00, 0x7BFF, 0x4400, 0x7E00, 0x7C00, 0xFC00]
+    found = convert([1.2, -1.2, 65535, 65504, 4, "nan", "inf", "-INF"], DataType.FLOAT16)
+    expected = [0x3CCC, 0xBCCC, 0x7BFF, 0x7BFF, 0x4400, 0x7E00, 0x7C00, 0xFC00]
     assert found.view(np.uint16).tolist() == expected
 
 
@@ -55,7 +57,23 @@ def test_floats_are_rounded_to_nearest(values):
     assert convert(values, DataType.FLOAT64).tolist() == doubles
     with np.errstate(over="ignore"):
         singles = [np.float32(v) for v in doubles]
-    np.testing.assert_array_equal(convert(values, DataType.FLOAT32), np.array(singles, np.float32))
+    if np.isinf(singles).any():
+        with pytest.raises(ModelError, match=rf"v\[{int(np.isinf(singles).argmax())}\]: is too large for FLOAT32"):
+            convert(values, DataType.FLOAT32)
+    else:
+        np.testing.assert_array_equal(convert(values, DataType.FLOAT32), np.array(singles, np.float32))
+
+
+@pytest.mark.parametrize("data_type", [DataType.FLOAT16, DataType.FLOAT32, DataType.FLOAT64])
+def test_only_words_become_infinities(data_type):
+    """Halves are rounded towards zero, so that all below 65536 have a value; others are rounded to the nearest."""
+    largest = {"FLOAT16": 65535.9, "FLOAT32": 3.4028235677973362e38, "FLOAT64": 1.7976931348623157e308}[data_type.name]
+    assert np.isfinite(convert([largest, -largest], data_type)).all()
+    assert convert(["inf", "-Inf"], data_type).tolist() == [np.inf, -np.inf]
+    for value in (largest * 1.00001, 10**309, np.inf):
+        for wrong in (value, -value):
+            with pytest.raises(ModelError, match=rf"v\[1\]: is too large for {data_type}; write"):
+                convert([1, wrong], data_type)
 
 
 @pytest.mark.parametrize("data_type", INTEGERS)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.tensor import DataType
 
@@ -45,8 +46,12 @@ def array_of(values: Sequence[Any], data_type: DataType, place_of: Callable[[int
     except OverflowError:
         numbers = None
     if numbers is None or not np.isfinite(numbers).all():
-        numbers = np.array([_real(value, place_of, i) for i, value in enumerate(values)], np.float64)
-    return _round(numbers, dtype)
+        numbers = np.array([_real(value, data_type, place_of, i) for i, value in enumerate(values)], np.float64)
+    elements = _round(numbers, dtype)
+    is_too_large = np.isinf(elements) & np.isfinite(numbers)
+    if is_too_large.any():
+        raise _too_large(data_type, place_of(int(is_too_large.argmax())))
+    return elements
 
 
 def scalar_of(value: Any, data_type: DataType, place: JsonPath) -> Array:
@@ -97,7 +102,11 @@ def _round(values: Array, dtype: np.dtype[Any]) -> Array:
         return halves
 
 
-def _real(value: Any, place_of: Callable[[int], JsonPath], i: int) -> float:
+def _too_large(data_type: DataType, place: JsonPath) -> ModelError:
+    return place.error(f'is too large for {data_type}; write "inf" or "-inf"')
+
+
+def _real(value: Any, data_type: DataType, place_of: Callable[[int], JsonPath], i: int) -> float:
     if isinstance(value, str) and value.lower() in _WORDS:
         return _WORDS[value.lower()]
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -107,7 +116,7 @@ def _real(value: Any, place_of: Callable[[int], JsonPath], i: int) -> float:
     except OverflowError:
         number = math.inf
     if math.isinf(number):
-        raise place_of(i).error('is too large for a floating-point number; write "inf" or "-inf"')
+        raise _too_large(data_type, place_of(i))
     return number
 
 

@@ -1,4 +1,4 @@
-"""Parse JSON as DxDispatch does: comments and trailing commas are allowed, and text after the root value is ignored.
+"""Parse JSON as DxDispatch does, with comments and trailing commas. Unlike there, nothing may follow the root value.
 
 Comments and trailing commas are replaced by spaces before Python's parser reads the text, so that line and column
 numbers in errors stay correct. Besides the values, parsing takes at most three times the memory of the text.
@@ -56,19 +56,18 @@ def without_comments(text: str, place: JsonPath) -> str:
             raise _syntax(text, match.start(), "this comment has no end", place)
         return _VISIBLE.sub(" ", token)
 
-    depth, ended = 0, False
+    depth = 0
 
     def blank_comma(match: re.Match[str]) -> str | None:
-        nonlocal depth, ended
+        nonlocal depth
         token = match[0]
         if token in ("[", "{"):
             depth += 1
-            if depth > MAX_DEPTH and not ended:
+            if depth > MAX_DEPTH:
                 reason = f"arrays and objects are nested too deeply to be read, more than {MAX_DEPTH}"
                 raise _syntax(text, match.start(), reason, place)
         elif token in ("]", "}"):
             depth -= 1
-            ended = ended or depth <= 0
         return " " if token == "," and not _is_stray(match) else None
 
     return _blank_out(_blank_out(text, _COMMENT, blank_comment), _COMMA, blank_comma)
@@ -78,7 +77,7 @@ def loads(text: str, place: JsonPath) -> Any:
     """Parse JSON with comments and trailing commas.
 
     Args:
-        text: the text; anything may follow its root value, as in DxDispatch.
+        text: the text.
         place: the file, for errors.
 
     Raises:
@@ -102,7 +101,7 @@ def loads(text: str, place: JsonPath) -> Any:
 
     try:
         start = _SPACE.match(blanked)
-        root, _ = json.JSONDecoder(object_pairs_hook=make).raw_decode(blanked, start.end() if start else 0)
+        root, end = json.JSONDecoder(object_pairs_hook=make).raw_decode(blanked, start.end() if start else 0)
     except json.JSONDecodeError as error:
         message = _syntax_message(error.msg, 0 < len(blanked.rstrip()) <= error.pos)
         if error.msg == "Expecting value" and not blanked[: error.pos].strip():
@@ -111,6 +110,9 @@ def loads(text: str, place: JsonPath) -> Any:
     except ValueError:
         # Python does not convert integers of more than 4,300 digits.
         raise place.error("a number has more digits than can be read") from None
+    after = _SPACE.match(blanked, end)
+    if after is not None and after.end() < len(blanked):
+        raise _syntax(text, after.end(), "the model ends before this text; remove it", place)
     if duplicates:
         # A marked object may itself have been replaced by a duplicate key, but then its parent is marked.
         place_of_key, key = next(_find(root, place))
