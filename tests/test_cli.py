@@ -339,8 +339,10 @@ def test_an_empty_file_is_called_one(anydml, tmp_path, command, suffix):
         pytest.importorskip("onnx")
     path = tmp_path / f"model.{suffix}"
     path.write_bytes(b"")
-    rule = ": a model must be a JSON object" if suffix == "json" else ""
-    assert anydml(command, path) == (2, "", f"anydml: {path}: the file is empty{rule}\n")
+    rule = ": a model must be a JSON object" if suffix == "json" else ": an ONNX model must be a protobuf message"
+    code, out, err = anydml(command, path)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"anydml: {path}: the file is empty{rule}")
 
 
 def test_the_package_is_the_command():

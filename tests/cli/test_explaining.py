@@ -68,7 +68,11 @@ def test_an_onnx_file(explain, tmp_path):
     onnx.save(parser.parse_model(text.replace("float[6] x", "float[N] x")), model)
     assert "Slice1OperatorDesc" not in explain(model)[1]
     assert "Slice1OperatorDesc(FLOAT32 [1, 1, 1, 9]" in explain(model, "--size", "N=9")[1]
-    assert explain(SPLIT, "--size", "N=9") == (2, "", "anydml: --size is for ONNX models\n")
+    assert explain(SPLIT, "--size", "N=9") == (
+        2,
+        "",
+        "anydml: --size is for ONNX models: leave it out, or name such a model\n",
+    )
 
 
 @pytest.mark.parametrize(

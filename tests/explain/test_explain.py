@@ -369,7 +369,7 @@ g (float[N, 3] x) => (float[A, B] y, float[3, N] z) { e = Exp (x) f = Exp (e) z 
     assert str(explanation).endswith(f"\n\n{left_out}")
     page = explanation.html()
     assert page.index("<svg") < page.index(left_out)
-    with pytest.raises(dml.ModelError, match='no size of an input is called M; there are "N"'):
+    with pytest.raises(dml.ModelError, match='no size of an input is named "M": the names are "N"'):
         dml.explain(model, M=4)
 
 

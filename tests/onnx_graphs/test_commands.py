@@ -336,10 +336,13 @@ def test_check_of_sizes_that_are_only_named(folder, anydml):
         "    DML_FEATURE_LEVEL_1_0 is the lowest level that allows all that were checked\n",
     )
     for size, message in (
-        ("M=4", 'model.onnx: no size of an input is called M; there are "N"'),
-        ("N=-1", "--size N=-1: write --size NAME=SIZE, 0 to 2⁶³ − 1"),
-        ("N=x", "--size N=x: write --size NAME=SIZE, 0 to 2⁶³ − 1"),
-        ("N=9999999999999999999999", "--size N=9999999999999999999999: write --size NAME=SIZE, 0 to 2⁶³ − 1"),
+        ("M=4", 'model.onnx: no size of an input is named "M": the names are "N"'),
+        ("N=-1", "--size N=-1: write --size NAME=SIZE, such as N=4, with a size of 0 to 2⁶³ − 1"),
+        ("N=x", "--size N=x: write --size NAME=SIZE, such as N=4, with a size of 0 to 2⁶³ − 1"),
+        (
+            "N=9999999999999999999999",
+            "--size N=9999999999999999999999: write --size NAME=SIZE, such as N=4, with a size of 0 to 2⁶³ − 1",
+        ),
     ):
         assert anydml("check", "model.onnx", "--size", size) == (2, "", f"anydml: {message}\n")
 
@@ -371,7 +374,7 @@ def test_portable_leaves_external_data_where_it_is(folder, anydml):
 def test_options_for_the_other_kind_of_model(folder, anydml):
     (folder / "model.json").write_text('{"resources": {}, "dispatchables": {}, "commands": []}')
     code, _, err = anydml("run", "model.json", "--input", "x=x.npy")
-    assert (code, err) == (2, "anydml: --input is for ONNX models\n")
+    assert (code, err) == (2, "anydml: --input is for ONNX models: leave it out, or name such a model\n")
 
 
 def test_json_models_never_import_onnx(folder):

@@ -61,7 +61,7 @@ def test_other_files(written, data):
 
 
 def test_an_empty_file_is_called_one(written):
-    with pytest.raises(ModelError, match=r"model\.onnx: the file is empty$"):
+    with pytest.raises(ModelError, match=r"model\.onnx: the file is empty: an ONNX model must be"):
         load(written(b""))
 
 

@@ -202,7 +202,7 @@ def test_an_output_that_exists_is_refused():
     [
         (["--plan", "plan.json", "--task", 5], "has 5 tasks, numbered from 0: there is no task 5"),
         (["--plan", "none.json"], "cannot be read"),
-        (["--plan", "x.zarr/zarr.json"], "is not a plan that anydml rechunk --plan has written"),
+        (["--plan", "x.zarr/zarr.json"], "is not a plan: name a file that anydml rechunk --plan has written"),
         (["--plan", "plan.json", "--chunks", "3"], "--chunks is fixed when the plan is made"),
         (["--plan", "plan.json", "x.zarr"], "IN and OUT are needed"),
         (["--task", 1], "IN and OUT are needed"),

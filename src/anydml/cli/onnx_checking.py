@@ -203,7 +203,9 @@ def read_sizes(texts: Sequence[str]) -> dict[str, int]:
         name, equals, size = text.rpartition("=")
         # isdigit alone also accepts digits of other scripts.
         if not (name and equals and size.isascii() and size.isdigit() and int(size[:20]) < 2**63):
-            raise click.ClickException(f"--size {text}: write --size NAME=SIZE, 0 to 2⁶³ − 1")
+            raise click.ClickException(
+                f"--size {text}: write --size NAME=SIZE, such as N=4, with a size of 0 to 2⁶³ − 1"
+            )
         sizes[name] = int(size)
     return sizes
 

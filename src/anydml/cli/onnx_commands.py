@@ -49,7 +49,7 @@ def refuse_options(context: click.Context, names: Sequence[str], kind: str) -> N
     for parameter in context.command.params:
         source = context.get_parameter_source(parameter.name or "")
         if parameter.name in names and source == click.core.ParameterSource.COMMANDLINE:
-            raise click.ClickException(f"{parameter.opts[0]} is for {kind}")
+            raise click.ClickException(f"{parameter.opts[0]} is for {kind}: leave it out, or name such a model")
 
 
 def run_onnx(

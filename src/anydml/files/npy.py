@@ -30,7 +30,7 @@ MAX_START = 12 + MAX_HEADER
 MAX_DIMENSIONS = 64
 """NumPy's maximum."""
 
-ELEMENTS = "elements are numbers or texts"
+ELEMENTS = "elements must be numbers or texts"
 """The rule of errors about arrays of Python's objects and of records."""
 
 CONVERTED_BYTES = 1 << 20
@@ -103,7 +103,7 @@ def read_header(
         # NumPy passes on the exceptions of all parsers that it uses; the cause is always the file.
         reason = (str(error) or repr(error)).splitlines()[0]
         if reason.startswith("EOF"):
-            reason = "it ends within its header"
+            reason = "it ends within its header; copy or save it again"
         raise place.error(f"{name}is not a .npy file: {reason}") from None
     if dtype.hasobject or dtype.names is not None or dtype.subdtype is not None:
         hint = "; save each field by itself, or the array as one of Zarr, whose records are read" * bool(dtype.names)

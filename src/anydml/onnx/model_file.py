@@ -99,7 +99,7 @@ def _size(file: Path, place: JsonPath) -> int:
 
 def _check_size(size: int, place: JsonPath) -> None:
     if not size:
-        raise place.error("the file is empty")
+        raise place.error("the file is empty", rule="an ONNX model must be a protobuf message: copy or export it again")
     if size > MAX_BYTES:
         reason = f"has {bytes_text(size)}, but an ONNX file has less than 2 GiB; store its tensors as external data"
         raise place.error(reason, rule="protobuf reads less than 2 GiB")

@@ -104,7 +104,8 @@ def describe(model: ModelProto, sizes: Mapping[str, int] | None = None, min_dime
     size_names = input_sizes(model)
     wrong = next((name for name in sizes or () if name not in size_names), None)
     if wrong is not None:
-        raise ModelError(f"no size of an input is called {wrong}; there are {names(sorted(size_names))}", field=wrong)
+        known = f"the names are {names(sorted(size_names))}" if size_names else "all sizes of inputs are numbers"
+        raise ModelError(f"no size of an input is named {show(wrong)}: {known}", field=wrong)
     check(model)
     check_types(model)
     return Descriptions(model, min_dimensions, sizes or {}, skips_empty=True).findings()

@@ -163,7 +163,8 @@ class Program:
             raise ModelError(f"there is no input {show(unknown)}; the graph has {names(self.inputs)}", field=unknown)
         missing = next((name for name in self.inputs if name not in arrays and name not in self.defaults), None)
         if missing is not None:
-            raise ModelError(f"input {show(missing)} is not given", field=missing, rule="every input must have a value")
+            rule = f"every input must have a value, on the command line by --input {missing}=FILE.npy"
+            raise ModelError(f"input {show(missing)} is not given", field=missing, rule=rule)
         budget = Budget()
         values: dict[str, GraphValue] = {name: Tensor.of(array) for name, array in self.defaults.items()}
         for name, argument in arrays.items():

@@ -105,13 +105,15 @@ def prove(
     for model in (first, second):
         check_is_model("prove", model)
     models = in_own_domains(first), in_own_domains(second)
+    label = "A"
     try:
         check_nodes(models[0], sizes)
+        label = "B"
+        # A node of B that refuses inputs is part of the verdict.
+        check(models[1])
+        check_types(models[1])
     except ModelError as error:
-        raise ModelError(f"A: {error}", error.operator, error.field, error.rule) from None
-    # A node of B that refuses inputs is part of the verdict.
-    check(models[1])
-    check_types(models[1])
+        raise ModelError(f"{label}: {error}", error.operator, error.field, error.rule) from None
     fixed_sizes = dict(sizes or {})
     proof = Proof("undecided", fixed_sizes, [name for name in size_names(first) if name not in fixed_sizes])
     proof.reasons = [*differences(first, second, fixed_sizes)]

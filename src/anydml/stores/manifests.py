@@ -207,7 +207,7 @@ def manifest(
     out = None if output is None else Path(path_text("manifest", output))
     if out is not None:
         if out.suffix.lower() != ".json" or out.name.endswith((INDEX, BIN_INDEX)):
-            raise JsonPath(str(out)).error("is not a name for a manifest: end it with .json, but not like an index")
+            raise JsonPath(str(out)).error("is not a name for a manifest: it must end in .json, but not in .index.json")
         check_replaceable(out, [locate("manifest", model)], overwrite, JsonPath(str(out)))
     described = read.described
     total = sum(math.prod(shape) * dtype.itemsize for shape, dtype in described.values())

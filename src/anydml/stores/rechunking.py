@@ -101,10 +101,11 @@ def rechunk(
     if is_zarr_group(path):
         if dtype is not None:
             raise place.error("is a group: dtype can only change a .npy file, so leave it out")
-        if permute is not None or flip or output.suffix.lower() in (".npy", *OF_OTHERS):
+        if permute is not None or flip:
+            raise place.error("is a group, but permute and flip apply to one array: name an array of it as IN")
+        if output.suffix.lower() in (".npy", *OF_OTHERS):
             raise place.error(
-                "is a group, of which chunks, shards, codecs and slices of named axes can change: name a group as "
-                "OUT, and take arrays one by one for permute and flip"
+                f"is a group, but {output.name} would hold one array: name a group as OUT, or an array as IN"
             )
         check_packed(output, zarr_format or (3 if (path / "zarr.json").is_file() else 2), JsonPath(str(output)))
         slices_by_name = None if slices is None else _slices_by_name(slices, place)

@@ -176,7 +176,7 @@ def _choose(
         if name not in coordinates and (sizes is None or member.rank == len(sizes))
     ]
     if not selected:
-        ranks = names(f"{name} of {count_noun(member.rank, 'axis')}" for name, member in group.arrays.items())
+        ranks = ", ".join(f"{show(name)} of {count_noun(member.rank, 'axis')}" for name, member in group.arrays.items())
         of_rank = "" if sizes is None else f" of {count_noun(len(sizes), 'axis')}"
         raise place.error(f"has no array{of_rank} beside coordinates; it has {ranks}; name arrays by --chunks NAME=N,…")
     return dict.fromkeys(selected, chunks)

@@ -188,7 +188,7 @@ def _read_plan(name: str, file: str | os.PathLike[str]) -> tuple[Plan, Mapping[s
     except (TypeError, LookupError):
         is_plan, version = False, ""
     if not is_plan:
-        raise place.error("is not a plan that anydml rechunk --plan has written")
+        raise place.error("is not a plan: name a file that anydml rechunk --plan has written")
     if version != __version__:
         raise place.error(f"is a plan of anydml {version[:20]}, and this is {__version__}: plan it again")
     plan = rechunk(str(source), str(target), **options)

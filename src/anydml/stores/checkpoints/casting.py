@@ -105,7 +105,7 @@ def array_as(name: str, store: Any, dtype_name: Any) -> tuple[Store, list[str]]:
     """
     place = JsonPath(str(store.path))
     if not isinstance(store, Store):
-        raise place.error("is a Zarr array, and dtype applies to .npy files only")
+        raise place.error("is a Zarr array, but dtype applies to .npy files only: leave it out")
     try:
         # As in PyTorch, float has 32 bits.
         order = None if str(dtype_name).lower() in SHORT else np.dtype(dtype_name)

@@ -129,7 +129,7 @@ def read_layout(path: Path | None) -> LayoutRules:
                 raise place.error(f"is larger than {MAX_BYTES} bytes")
             text = path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
-        raise place.error(f"is not TOML: {error}") from None
+        raise place.error(f"is not TOML: it has a byte at {error.start} that is not UTF-8") from None
     return parse_layout(text, place)
 
 

@@ -146,7 +146,9 @@ def _nearest(text: str, all_names: Iterable[str]) -> str:
 
 def _add_renamed(name: str, tensors: dict[str, T], new: str, tensor: T, option: str) -> None:
     if new in tensors:
-        raise ModelError(f"{name}: {option} makes a second tensor of the name {show(new)}")
+        raise ModelError(
+            f"{name}: {option} makes a second tensor of the name {show(new)}: give it another name, or drop one"
+        )
     tensors[new] = tensor
 
 

@@ -36,7 +36,8 @@ def without_padding(composer: Composer, tensors: ComposedTensors, words: int | N
         tensor = tensors[vocabulary_key]
         if tensor.shape[0] < words:
             raise ModelError(
-                f"{name}: vocab_size is {words}, but {show(vocabulary_key)} has {count_noun(tensor.shape[0], 'row')}"
+                f"{name}: vocab_size is {words}, but {show(vocabulary_key)} has {count_noun(tensor.shape[0], 'row')}: "
+                "give at most that many"
             )
         if tensor.shape[0] > words:
             value = cut_values.get(id(tensor.value)) or slice_value(composer, tensor.value, 0, 0, words)

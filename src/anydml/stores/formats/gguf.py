@@ -100,7 +100,7 @@ class _Reader:
         """Bytes."""
         content = self._file.read(size) if size <= self.bytes_left else b""
         if len(content) != size:
-            raise self._place.error("ends within its header")
+            raise self._place.error("ends within its header: copy or download it again")
         self.bytes_left -= size
         return content
 
@@ -136,7 +136,7 @@ class _Reader:
     def skip(self, size: int) -> None:
         """Skip bytes."""
         if size > self.bytes_left:
-            raise self._place.error("ends within its header")
+            raise self._place.error("ends within its header: copy or download it again")
         self._file.seek(size, 1)
         self.bytes_left -= size
 
