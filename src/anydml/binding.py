@@ -45,23 +45,23 @@ def bind_tensors(
     operands: list[Array] = []
     layouts: list[Layout] = []
     names: list[str] = []
-    for kind, buffers, tensors in (("inputs", inputs, desc.inputs), ("outputs", outputs, desc.outputs)):
+    for noun, buffers, tensors in (("inputs", inputs, desc.inputs), ("outputs", outputs, desc.outputs)):
         if not isinstance(buffers, Collection):
             message = (
-                f"{desc.OPERATOR}: {kind} is {type(buffers).__name__}, but it is a list with one buffer per tensor"
+                f"{desc.OPERATOR}: {noun} is {type(buffers).__name__}, but it is a list with one buffer per tensor"
             )
-            raise BindingError(message, desc.OPERATOR, kind, "one buffer per tensor")
+            raise BindingError(message, desc.OPERATOR, noun, "one buffer per tensor")
         if len(buffers) != len(tensors):
             expected = ", ".join(name for name, _ in tensors)
             message = (
-                f"{desc.OPERATOR}: {kind} has {count_noun(len(buffers), 'buffer')} for "
+                f"{desc.OPERATOR}: {noun} has {count_noun(len(buffers), 'buffer')} for "
                 f"{count_noun(len(tensors), 'tensor')}: {expected}"
             )
-            raise BindingError(message, desc.OPERATOR, kind, "one buffer per tensor")
+            raise BindingError(message, desc.OPERATOR, noun, "one buffer per tensor")
         for (name, tensor), buffer in zip(tensors, buffers, strict=True):
             tensor_buffer = buffer if view is None or name in desc.HOST else view(desc.OPERATOR, name, buffer)
             operand, layout = _bind_tensor(desc.OPERATOR, name, tensor, tensor_buffer)
-            if kind == "outputs":
+            if noun == "outputs":
                 check_output(desc.OPERATOR, name, operand)
             names.append(name)
             operands.append(operand)
@@ -83,8 +83,12 @@ def check_host_values(desc: OperatorDesc, operands: Sequence[Array], layouts: Se
         BindingError: they do not.
     """
 
-    def values(number: int) -> Array:
-        dtype, operand, layout = desc.inputs[number][1].data_type.dtype, operands[number], layouts[number]
+    def values(operand_number: int) -> Array:
+        dtype, operand, layout = (
+            desc.inputs[operand_number][1].data_type.dtype,
+            operands[operand_number],
+            layouts[operand_number],
+        )
         return operand if operand.dtype == dtype else np.ndarray(layout.sizes, dtype, operand, 0, layout.strides)
 
     if problem := desc.host_problem(values):
@@ -125,7 +129,7 @@ def _bind_tensor(operator: str, name: str, tensor: TensorDesc, buffer: Any) -> t
 
 
 def _is_flat(array: Array, tensor: TensorDesc) -> bool:
-    """Whether a one-dimensional array of the tensor's shape is a flat buffer nevertheless, as the desc has strides."""
+    """Whether a 1-D array of the tensor's shape is a flat buffer nevertheless, because the desc has strides."""
     return (
         tensor.strides is not None
         and array.ndim == 1
@@ -180,8 +184,8 @@ def check_overlap(operator: str, names: Sequence[str], arrays: Sequence[Array], 
     """
     if len(arrays) <= MAX_PAIRWISE_ARRAYS and not any(
         np.may_share_memory(output, earlier)
-        for number, output in enumerate(arrays[first_output:], first_output)
-        for earlier in arrays[:number]
+        for output_number, output in enumerate(arrays[first_output:], first_output)
+        for earlier in arrays[:output_number]
     ):
         return
     if pair := overlapping_pair(arrays, first_output):

@@ -171,7 +171,7 @@ def _with_host_checks(
     desc: OperatorDesc, operands: Sequence[Any], layouts: Sequence[Layout], dispatch: Callable[[], object]
 ) -> Callable[[], None]:
     """Wrap a dispatch so that host inputs are checked against the desc again whenever they have changed."""
-    watched = [operands[number] for number, (name, _) in enumerate(desc.inputs) if name in desc.HOST]
+    watched = [operands[operand_number] for operand_number, (name, _) in enumerate(desc.inputs) if name in desc.HOST]
     checked = [operand.tobytes() for operand in watched]
 
     def run() -> None:

@@ -99,7 +99,7 @@ NO_FILE = "there is no such file or folder"
 
 
 def nothing_at(path: str | os.PathLike[str]) -> str:
-    """Return what is said of a path that does not exist: it may be a symbolic link, which is listed all the same."""
+    """Return the text of an error for a path that does not exist, or for a symbolic link that leads nowhere."""
     return "is a symbolic link that leads nowhere" if os.path.islink(path) else NO_FILE
 
 

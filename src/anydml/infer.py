@@ -88,10 +88,10 @@ def is_single(value: Any) -> bool:
 
 def _as_places(sizes: Sizes, axis_size: int) -> str:
     """Return a hint if the sizes look like NumPy's cut points, or an empty string."""
-    places = 0, *sizes, axis_size
-    if len(sizes) > 16 or any(is_symbol(place) for place in places) or [*places] != sorted(places):
+    cuts = 0, *sizes, axis_size
+    if len(sizes) > 16 or any(is_symbol(cut) for cut in cuts) or [*cuts] != sorted(cuts):
         return ""
-    return f": if these are NumPy's cut points, the sizes are {[*map(sub, places[1:], places)]}"
+    return f": if these are NumPy's cut points, the sizes are {[*map(sub, cuts[1:], cuts)]}"
 
 
 def equal_parts(name: str, count: int, axis_size: int, axis: int, field: str) -> Sizes:
@@ -131,7 +131,7 @@ def vector(name: str, field: str, values: Any, rank: int) -> Sizes:
 
 
 def wider_sizes(name: str, a: Sizes, b: Sizes) -> Sizes:
-    """Return, for each axis, counted from the last one, the first of two sizes that is not known to be 1."""
+    """Return the shape that two shapes broadcast to: along each axis, the first size that is not known to be 1."""
     rank: int = max(len(a), len(b))
     return tuple([_wider_axis(a, b, d - rank + len(a), d - rank + len(b)) for d in range(rank)])
 

@@ -12,8 +12,11 @@ from typing import TextIO
 
 from anydml.text import bytes_text
 
-BAR_SECONDS, LINE_SECONDS = 0.1, 10.0
-"""Minimum time in seconds between two updates of the bar, or between two lines."""
+BAR_SECONDS = 0.1
+"""Minimum time in seconds between two updates of the bar."""
+
+LINE_SECONDS = 10.0
+"""Minimum time in seconds between two lines."""
 
 FIRST_SECONDS = 1.0
 """Seconds after which a line says that work of unknown extent goes on."""
@@ -77,7 +80,7 @@ class Progress:
         return self._is_terminal
 
     def say(self, text: str, before: str = "") -> None:
-        """Write a line, or over the last one on a terminal, with something before it if there is space."""
+        """Write a line, on a terminal in place of the last line; `before` is put in front if there is space."""
         if not self._is_terminal:
             self._write(text.strip() + "\n")
             return
@@ -118,7 +121,7 @@ class Waiting:
             pass
 
     def tick(self, now: float) -> float:
-        """Say it, and return after how many seconds to say it again."""
+        """Write the progress; return the seconds until the next call."""
         spent = now - self._start
         if spent >= FIRST_SECONDS:
             self._bar.say(f"{self._message}, {_duration(spent)}")

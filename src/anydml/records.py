@@ -58,7 +58,7 @@ class Record:
 class Given(Generic[Taken, Kept]):
     """The type of a field that a record converts: what is given, and what is kept. Only type checkers use it."""
 
-    def __get__(self, instance: Any, kind: Any = None) -> Kept:
+    def __get__(self, instance: Any, class_: Any = None) -> Kept:
         raise NotImplementedError
 
     def __set__(self, instance: Any, value: Taken) -> None:
@@ -81,50 +81,50 @@ class _Fields:
 
 
 @functools.cache
-def _dataclass(kind: Any) -> Any:
+def _dataclass(class_: Any) -> Any:
     """Return a dataclass with the fields of a record class."""
     import dataclasses
 
-    fields = {name: field for base in reversed(kind.__mro__) for name, *field in vars(base).get("_FIELDS", ())}
-    namespace = {"__post_init__": kind.__post_init__} if hasattr(kind, "__post_init__") else {}
+    fields = {name: field for base in reversed(class_.__mro__) for name, *field in vars(base).get("_FIELDS", ())}
+    namespace = {"__post_init__": class_.__post_init__} if hasattr(class_, "__post_init__") else {}
     listed = [(name, *field) for name, field in fields.items()]
     make = dataclasses.make_dataclass
-    prototype: Any = make(kind.__name__, listed, namespace=namespace, frozen=True, eq=False, repr=False)
-    prototype.__init__.__qualname__ = f"{kind.__qualname__}.__init__"
+    prototype: Any = make(class_.__name__, listed, namespace=namespace, frozen=True, eq=False, repr=False)
+    prototype.__init__.__qualname__ = f"{class_.__qualname__}.__init__"
     return prototype
 
 
-def _init_of(kind: Any) -> Callable[..., None]:
+def _init_of(class_: Any) -> Callable[..., None]:
     """Return an ``__init__`` for a record class, which is replaced by the dataclass's when the first record is made."""
 
     def init(self: Any, *values: Any, **named: Any) -> None:
-        kind.__init__ = compiled = _dataclass(kind).__init__
+        class_.__init__ = compiled = _dataclass(class_).__init__
         compiled(self, *values, **named)
 
     return init
 
 
 @dataclass_transform(frozen_default=True)
-def record(kind: type[Kind]) -> type[Kind]:
+def record(class_: type[Kind]) -> type[Kind]:
     """Class decorator: make a record, with slots for its fields, and an ``__init__`` if the class defines none.
 
     Args:
-        kind: the class, with annotations as for a dataclass.
+        class_: the class, with annotations as for a dataclass.
     """
-    namespace = {name: value for name, value in vars(kind).items() if name not in ("__dict__", "__weakref__")}
-    inherited: tuple[str, ...] = _names(kind)
+    namespace = {name: value for name, value in vars(class_).items() if name not in ("__dict__", "__weakref__")}
+    inherited: tuple[str, ...] = _names(class_)
     fields: list[tuple[Any, ...]] = []
-    for name, text in kind.__annotations__.items():
+    for name, text in class_.__annotations__.items():
         if not text.startswith("ClassVar["):
-            kind.__annotations__[name] = field_type = _field_type(text)
+            class_.__annotations__[name] = field_type = _field_type(text)
             fields.append((name, field_type, namespace.pop(name)) if name in namespace else (name, field_type))
     new_names = tuple(name for name, *_ in fields if name not in inherited)
     namespace |= {"__slots__": new_names, "__match_args__": inherited + new_names, "_FIELDS": fields}
     namespace["__dataclass_fields__"] = _Fields()
-    meta: Any = type(kind)
-    slotted: type[Kind] = meta(kind.__name__, kind.__bases__, namespace)
-    slotted.__qualname__ = kind.__qualname__
-    if kind.__init__ is object.__init__:
+    meta: Any = type(class_)
+    slotted: type[Kind] = meta(class_.__name__, class_.__bases__, namespace)
+    slotted.__qualname__ = class_.__qualname__
+    if class_.__init__ is object.__init__:
         slotted.__init__ = _init_of(slotted)  # type: ignore[method-assign]
     return slotted
 
@@ -137,21 +137,21 @@ def _field_type(text: str) -> str:
     return inner if outer == "Named" else inner.rpartition(", ")[2] if outer == "Given" else text
 
 
-def _names(kind: Any) -> tuple[str, ...]:
+def _names(class_: Any) -> tuple[str, ...]:
     """Return the names of a record class's fields, in order."""
-    names: tuple[str, ...] = getattr(kind, "__match_args__", ())
+    names: tuple[str, ...] = getattr(class_, "__match_args__", ())
     return names
 
 
 def _values(instance: Any) -> tuple[Any, ...]:
-    kind: Any = type(instance)
-    return _getter(kind)(instance)
+    class_: Any = type(instance)
+    return _getter(class_)(instance)
 
 
 @functools.cache
-def _getter(kind: Any) -> Callable[[Any], tuple[Any, ...]]:
+def _getter(class_: Any) -> Callable[[Any], tuple[Any, ...]]:
     """Return a function that reads all fields of a record class."""
-    names = _names(kind)
+    names = _names(class_)
     if len(names) > 1:
         return attrgetter(*names)
     return lambda instance: tuple(getattr(instance, name) for name in names)

@@ -19,7 +19,7 @@ def each_once(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def in_words(integers: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Convert integers to a type that indices are read in: 4 or 8 bytes in native order. Others become INT64."""
+    """Return integers in a type in which indices can be read: of 4 or 8 bytes, in native order; others become INT64."""
     dtype = integers.dtype
     wide = dtype.newbyteorder("=") if dtype.kind in "iu" and dtype.itemsize >= 4 else np.dtype(np.int64)
     return np.broadcast_to(each_once(integers).astype(wide), integers.shape)

@@ -22,8 +22,8 @@ def are_known(values: Iterable[Any]) -> bool:
 
 def is_symbol(value: Any) -> bool:
     """Whether a value is one of PyTorch's symbolic integers."""
-    kind = type(value)
-    return kind.__name__ == "SymInt" and kind.__module__ == "torch"
+    class_ = type(value)
+    return class_.__name__ == "SymInt" and class_.__module__ == "torch"
 
 
 def is_open(value: Any) -> bool:

@@ -111,7 +111,7 @@ def bytes_text(count: int) -> str:
 
 
 def rounded_up(count: int) -> str:
-    """Return a size like `bytes_text`, but no smaller than it is."""
+    """Return a size like `bytes_text`, but rounded up."""
     step = 10 ** max(0, len(str(count)) - 3)
     return bytes_text(-(-count // step) * step)
 

@@ -79,7 +79,7 @@ class ArrayAdapter:
         return False
 
     def from_lengths(self, lengths: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
-        """Convert INT64 sizes to an array of this library in host memory."""
+        """Convert sizes to an INT64 array of this library, in host memory."""
         return self.to_library(lengths)
 
     def refuse(self, name: str, field: str, reason: str, hint: str) -> NoReturn:

@@ -33,12 +33,12 @@ class DlpackAdapter(ArrayAdapter):
         """The GPU by number; else the array API standard's attribute ``device``, or a name of DLPack's numbers."""
         if not hasattr(self.array, "__dlpack_device__"):
             return "cuda"
-        kind, number = dlpack_device(self.array)
+        device_type, device_index = dlpack_device(self.array)
         if is_on_device(self.array):
-            return f"cuda:{number}"
+            return f"cuda:{device_index}"
         if hasattr(self.array, "__array_namespace__") and hasattr(self.array, "device"):
             return self.array.device
-        return "cpu" if kind in _HOST_DEVICES else f"device {number} of DLPack's kind {kind}"
+        return "cpu" if device_type in _HOST_DEVICES else f"device {device_index} of DLPack's kind {device_type}"
 
     def view(self, name: str, field: str) -> Array:
         """Return a view of the array's memory.

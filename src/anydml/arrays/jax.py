@@ -58,7 +58,7 @@ class JaxAdapter(ArrayAdapter):
         return self.refuse(name, field, "that is immutable", "omit out, and use the result")
 
     def to_library(self, result: Any) -> Any:
-        """Return an array on the same device, committed to it if this one is."""
+        """Return an array on this array's device, committed to the device if this array is."""
         return _to_jax([result], self.array)[0] if isinstance(result, np.ndarray) else jax.dlpack.from_dlpack(result)
 
     def from_lengths(self, lengths: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
@@ -67,21 +67,21 @@ class JaxAdapter(ArrayAdapter):
 
 
 def _views(arrays: Sequence[Any]) -> list[Array] | None:
-    """Return NumPy views of arrays on one CPU device, or None."""
+    """Return NumPy views of arrays that lie on one CPU device; None if any lies elsewhere."""
     if any(type(array) is not _KIND for array in arrays):
         return None
-    places = arrays[0].devices()
-    if [place.platform for place in places] != ["cpu"] or any(array.devices() != places for array in arrays):
+    devices = arrays[0].devices()
+    if [device.platform for device in devices] != ["cpu"] or any(array.devices() != devices for array in arrays):
         return None
     try:
         return [*map(np.asarray, arrays)]
     except RuntimeError:
-        # One was deleted or donated.
+        # One of the arrays was deleted or donated.
         return None
 
 
 def _to_jax(results: Sequence[Array], like: Any) -> list[Any]:
-    """Return JAX arrays of NumPy arrays' elements, committed to the device of `like` if it is.
+    """Return JAX arrays of NumPy arrays' elements, on the device of `like`, and committed if `like` is.
 
     XLA uses memory in place if its address is a multiple of 64, as for large results, and copies it otherwise.
     """
@@ -89,7 +89,7 @@ def _to_jax(results: Sequence[Array], like: Any) -> list[Any]:
 
 
 def _put(arrays: list[Array], device: Any) -> list[Any]:
-    """Return JAX arrays of NumPy arrays' elements, committed to a device, or on the default one for None."""
+    """Return JAX arrays of NumPy arrays' elements, committed to a device; on the default device if None."""
     # A caller who has 64-bit arrays despite jax_enable_x64=False must not get narrower results.
     with jax.enable_x64(True) if any(array.dtype.itemsize >= 8 for array in arrays) else nullcontext():
         on_device: list[Any] = jax.device_put(arrays, device)
@@ -97,8 +97,8 @@ def _put(arrays: list[Array], device: Any) -> list[Any]:
 
 
 def _name(device: Any) -> str:
-    kind = "cuda" if device.platform == "gpu" else device.platform
-    return f"{kind}:{device.id}"
+    device_type = "cuda" if device.platform == "gpu" else device.platform
+    return f"{device_type}:{device.id}"
 
 
 _KIND = type(jax.device_put(np.zeros(1, np.float32)))

@@ -28,12 +28,12 @@ def refuse_lazy(name: str, field: str, array: Any) -> None:
     """
     library, inner = _library(array), array
     if library == "xarray":
-        # xarray wraps an array of another library, or a lazy one of its own.
+        # xarray wraps an array of another library, or a lazy array of its own.
         inner = getattr(getattr(array, "variable", None), "_data", None)
     if library not in _LAZY and _library(inner) not in (*_LAZY, "xarray"):
         return
-    kind, call = _LAZY.get(library, ("an xarray over a lazy array", "{field}.compute()"))
-    message = f"{name}: {field} is {kind}, which is not in memory: pass {call.format(field=field)}"
+    noun, call = _LAZY.get(library, ("an xarray over a lazy array", "{field}.compute()"))
+    message = f"{name}: {field} is {noun}, which is not in memory: pass {call.format(field=field)}"
     raise BindingError(message, name, field, "arrays must be in memory: nothing is computed or read implicitly")
 
 

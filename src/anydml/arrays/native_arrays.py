@@ -13,19 +13,19 @@ from numpy import ndarray
 
 def is_native(array: Any) -> bool:
     """Whether compiled code may read an array of another library: calls on it are run, not traced."""
-    kind = type(array)
-    return (kind in TRACE_CHECKS or _add_tensors(kind)) and not TRACE_CHECKS[kind]()
+    class_ = type(array)
+    return (class_ in TRACE_CHECKS or _add_tensors(class_)) and not TRACE_CHECKS[class_]()
 
 
 def are_native(arrays: Any) -> bool:
     """Whether compiled code may read the arrays of a list, judged by the first."""
-    kind = type(arrays)
-    return (kind is list or kind is tuple) and bool(arrays) and (type(arrays[0]) is ndarray or is_native(arrays[0]))
+    class_ = type(arrays)
+    return (class_ is list or class_ is tuple) and bool(arrays) and (type(arrays[0]) is ndarray or is_native(arrays[0]))
 
 
-def _add_tensors(kind: type) -> bool:
-    """Add PyTorch's tensors at the first call on one, and return whether this type is among them."""
-    if kind.__module__.partition(".")[0] == "torch":
+def _add_tensors(tensor_class: type) -> bool:
+    """Register PyTorch's tensors when the first one is seen; return whether this class is one of PyTorch's."""
+    if tensor_class.__module__.partition(".")[0] == "torch":
         import torch
 
         # PyTorch's compiler may not see the change.
@@ -33,7 +33,7 @@ def _add_tensors(kind: type) -> bool:
             from anydml.arrays import pytorch
 
             TRACE_CHECKS.update(pytorch.register())
-    return kind in TRACE_CHECKS
+    return tensor_class in TRACE_CHECKS
 
 
 TRACE_CHECKS: dict[type, Callable[[], bool]] = {}

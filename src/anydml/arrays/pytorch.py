@@ -49,7 +49,7 @@ class TorchAdapter(ArrayAdapter):
             recorder = "torch.jit.trace" if is_recorded() else "make_fx"
             self.refuse(name, field, f"while {recorder} records", "it records calls of torch.ops.anydml only")
         self.check_kind(name, field)
-        kind = type(tensor)
+        tensor_class = type(tensor)
         if tensor.requires_grad and torch.is_grad_enabled():
             hint = f"use the functions of anydml.torch, which record gradients, or pass {field}.detach()"
             self.refuse(name, field, "that requires grad", hint)
@@ -57,10 +57,10 @@ class TorchAdapter(ArrayAdapter):
             primal = f"torch.autograd.forward_ad.unpack_dual({field}).primal"
             hint = f"use the functions of anydml.torch, which carry tangents, or pass {primal}"
             self.refuse(name, field, "that has a tangent", hint)
-        if kind is not torch.Tensor and kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
-            # Fake, traced, distributed, or a wrapper of others.
+        if tensor_class is not torch.Tensor and tensor_class.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+            # The tensor is fake, traced, distributed, or a wrapper of other tensors.
             hint = f"pass {field}.to_local(), or {field}.full_tensor()" if hasattr(tensor, "full_tensor") else _HINT
-            self.refuse(name, field, f"without memory ({kind.__name__})", hint)
+            self.refuse(name, field, f"without memory ({tensor_class.__name__})", hint)
         if tensor.requires_grad:
             tensor = tensor.detach()
         if tensor.is_conj() or tensor.is_neg():
@@ -96,9 +96,9 @@ class TorchAdapter(ArrayAdapter):
             BindingError: new tensors have no memory under the current mode or transform.
         """
         array = self.array
-        kind = array.dtype if dtype == numpy_dtype(array.dtype) else getattr(torch, dtype.name)
+        torch_dtype = array.dtype if dtype == numpy_dtype(array.dtype) else getattr(torch, dtype.name)
         make = array.new_empty if type(array) is torch.Tensor else torch.empty
-        tensor = make(shape, dtype=kind, device="cpu")
+        tensor = make(shape, dtype=torch_dtype, device="cpu")
         try:
             # PyTorch would warn about the address of a fake tensor.
             address = tensor.data_ptr() if type(tensor) is torch.Tensor else None
@@ -121,7 +121,7 @@ class TorchAdapter(ArrayAdapter):
         return _from_lengths(lengths)
 
     def check_kind(self, name: str, field: str, devices: tuple[str, ...] = MOVABLE_DEVICES) -> None:
-        """Check that the tensor is strided and on a device of one of these types.
+        """Check that the tensor is strided, and that its device is of one of some types.
 
         Raises:
             BindingError: it is nested, sparse, quantized, or on another device.

@@ -30,14 +30,14 @@ def adapter_of(array: Any) -> ArrayAdapter | None:
 
     An `ArrayAdapter` is returned unchanged.
     """
-    kind = type(array)
+    class_ = type(array)
     if isinstance(array, _NUMPY_TYPES):
         return None
     if isinstance(array, ArrayAdapter):
         return array
-    if kind not in _classes:
-        _classes[kind] = _adapter_class(array)
-    adapter = _classes[kind]
+    if class_ not in _classes:
+        _classes[class_] = _adapter_class(array)
+    adapter = _classes[class_]
     return None if adapter is None else adapter(array)
 
 
@@ -97,7 +97,7 @@ def as_numpy(name: str, field: str, array: Any) -> Array:
 
 
 class ElementsAlone(np.ndarray[Any, Any]):
-    """A class of NumPy arrays that hold nothing beside their elements, although it overrides functions."""
+    """A class of NumPy arrays without further data, such as masks or units, although the class overrides functions."""
 
     __slots__ = ()
 
@@ -114,9 +114,9 @@ def refuse_subclass(name: str, field: str, array: Any) -> None:
         or isinstance(array, (ElementsAlone, DeviceArray))
     ):
         return
-    kind = type(array)
-    if _has_method(kind, "__array_function__") or _has_method(kind, "__array_ufunc__"):
-        message = f"{name}: {field} is {a(kind.__name__)}, whose class defines what functions make of it"
+    class_ = type(array)
+    if _has_method(class_, "__array_function__") or _has_method(class_, "__array_ufunc__"):
+        message = f"{name}: {field} is {a(class_.__name__)}, whose class defines what functions make of it"
         rule = "classes that define this are not moved"
         raise BindingError(f"{message}: pass numpy.asarray({field}) for its elements alone", name, field, rule)
     # Accessing `np.ma` imports it, which takes longer than any call.
@@ -125,12 +125,12 @@ def refuse_subclass(name: str, field: str, array: Any) -> None:
         raise BindingError(message, name, field, "a mask is not moved")
 
 
-def _has_method(kind: type[Array], method: str) -> bool:
-    return getattr(kind, method) is not getattr(np.ndarray, method)
+def _has_method(class_: type[Array], method: str) -> bool:
+    return getattr(class_, method) is not getattr(np.ndarray, method)
 
 
 def read_arrays(name: str, arrays: Sequence[Any]) -> tuple[tuple[Array, ...], ArrayAdapter | None]:
-    """Return arrays to be joined as the engines see them, and the adapter of the first.
+    """Return the arrays of a join as the engines see them, and the adapter of the first array.
 
     Raises:
         BindingError: they are of two libraries or on two devices.
@@ -144,7 +144,7 @@ def read_arrays(name: str, arrays: Sequence[Any]) -> tuple[tuple[Array, ...], Ar
 
 
 def check_alike(name: str, adapters: Sequence[ArrayAdapter | None]) -> None:
-    """Check that arrays to be joined are of one library, device and dtype.
+    """Check that the arrays of a join have one library, one device and one dtype.
 
     Raises:
         BindingError: they are of two libraries or on two devices.
@@ -156,7 +156,7 @@ def check_alike(name: str, adapters: Sequence[ArrayAdapter | None]) -> None:
         check_place(name, f"arrays[{i}]", adapter, first, "arrays[0]")
         # The library's own dtypes: NumPy may have one dtype for both, or none.
         if (dtype := _dtype(adapter)) != first_dtype:
-            names = [str(kind).removeprefix("torch.") for kind in (dtype, first_dtype)]
+            names = [str(dtype_name).removeprefix("torch.") for dtype_name in (dtype, first_dtype)]
             message = f"{name}: arrays[{i}] is {names[0]}, but arrays[0] is {names[1]}: convert one of them"
             raise DescError(message, name, f"arrays[{i}]", "all arrays must have the same dtype")
 
@@ -187,8 +187,8 @@ def target_array(name: str, field: str, array: Any, adapter: ArrayAdapter | None
     """
     out = adapter_of(array)
     if out is None and not isinstance(array, np.ndarray):
-        kind = type(array)
-        full_name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+        class_ = type(array)
+        full_name = class_.__name__ if class_.__module__ == "builtins" else f"{class_.__module__}.{class_.__name__}"
         raise BindingError(f"{name}: {field} is {a(full_name)}", name, field, "out must be an array in memory")
     check_place(name, field, out, adapter, "x")
     refuse_subclass(name, field, array)
@@ -205,7 +205,7 @@ def target_array(name: str, field: str, array: Any, adapter: ArrayAdapter | None
 def check_place(
     name: str, field: str, adapter: ArrayAdapter | None, first_adapter: ArrayAdapter | None, first_field: str
 ) -> None:
-    """Check that two arrays are both NumPy's, or of one library and device.
+    """Check that two arrays have one library and one device.
 
     Raises:
         BindingError: they are not.

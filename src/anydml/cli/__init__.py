@@ -72,7 +72,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 def _main(argv: list[str]) -> int | str | None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
-            # The process was started without one.
+            # The process was started without a standard stream.
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  # until the process ends
         if hasattr(stream := getattr(sys, name), "reconfigure"):
             # Output that the terminal cannot encode must not be an error.
@@ -129,7 +129,7 @@ def _version(context: click.Context, _: click.Parameter, is_asked: bool) -> None
 
         anydml_version, *library_versions = versions()
         print_line(f"anydml {anydml_version[1]}")
-        print_line(", ".join(f"{name} {number}" for name, number in library_versions))
+        print_line(", ".join(f"{name} {version}" for name, version in library_versions))
         context.exit()
 
 

@@ -46,7 +46,7 @@ def check_json(model: ModelFile, level: FeatureLevel, allow_outside: bool) -> Re
         for dispatchable in loaded.dispatchables.values()
         if isinstance(dispatchable, Dispatchable)
     ]
-    conforming = [place for place in operators if place not in broken]
+    conforming = [operator for operator in operators if operator not in broken]
     lowest = lowest_level(lambda level: next(loaded.problems(level), None) is None) if operators else None
     return Report(model.path, str(level), conforming, remarks, lowest=str(lowest) if lowest else None)
 

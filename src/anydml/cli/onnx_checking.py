@@ -231,5 +231,5 @@ def _remarks(finding: Finding, level: FeatureLevel, is_emulated: bool) -> Iterat
     elif finding.desc is not None:
         for problem in finding.desc.problems(level):
             needs = str(problem.needs) if problem.needs else None
-            place = problem.field, problem.operator, problem.message, problem.rule, needs
-            yield Remark(finding.node, finding.node, *place)
+            remark_fields = problem.field, problem.operator, problem.message, problem.rule, needs
+            yield Remark(finding.node, finding.node, *remark_fields)

@@ -28,7 +28,7 @@ def operator_table(colour: bool = False) -> str:
     Args:
         colour: whether to emit escape sequences for bold text.
     """
-    sections = {name: list(_rows(kind)) for name, kind in sorted(REGISTRY.items())}
+    sections = {name: list(_rows(desc_class)) for name, desc_class in sorted(REGISTRY.items())}
     table_rows = [HEADINGS, *(row for rows in sections.values() for row in rows)]
     widths = [max(len(line) for row in table_rows for line in row[k].splitlines()) for k in range(len(HEADINGS))]
     text = io.StringIO()
@@ -45,7 +45,7 @@ def operator_table(colour: bool = False) -> str:
 
 def rows_of_operators() -> dict[str, list[dict[str, object]]]:
     """Return what each operator supports, for JSON: lists of `tensors`, `dimensions` and `data_types` at a level."""
-    return {name: [_row_as_json(row) for row in _rows(kind)] for name, kind in sorted(REGISTRY.items())}
+    return {name: [_row_as_json(row) for row in _rows(desc_class)] for name, desc_class in sorted(REGISTRY.items())}
 
 
 def _row_as_json(row: Row) -> dict[str, object]:
@@ -62,11 +62,16 @@ def _table(rows: Iterable[Row], widths: Sequence[int]) -> Padding:
     return Padding.indent(table, 2)
 
 
-def _rows(kind: type[OperatorDesc]) -> Iterator[Row]:
+def _rows(desc_class: type[OperatorDesc]) -> Iterator[Row]:
     """Yield level, tensors, dimension counts and data types; tensors with equal support share a row."""
-    if not kind.SUPPORT:
-        yield "any", "\n".join(camel(field) for field in (*kind.INPUTS, *kind.OUTPUTS)), f"1-{MAX_DIMENSIONS}", "any"
-    for row in kind.SUPPORT:
+    if not desc_class.SUPPORT:
+        yield (
+            "any",
+            "\n".join(camel(field) for field in (*desc_class.INPUTS, *desc_class.OUTPUTS)),
+            f"1-{MAX_DIMENSIONS}",
+            "any",
+        )
+    for row in desc_class.SUPPORT:
         alike: dict[Support, list[str]] = {}
         for tensor, support in row.tensors.items():
             alike.setdefault(support, []).append(tensor)
@@ -79,7 +84,7 @@ def _type_text(types: Iterable[DataType]) -> str:
     """Format data types, one line per kind: ``FLOAT 64 32 16``."""
     widths: dict[str, list[int]] = {}
     for data_type in types:
-        kind = data_type.name.rstrip("0123456789")
-        widths.setdefault(kind, []).append(data_type.itemsize * 8)
-    lines = (f"{kind} {' '.join(map(str, sorted(bits, reverse=True)))}" for kind, bits in widths.items())
+        type_family = data_type.name.rstrip("0123456789")
+        widths.setdefault(type_family, []).append(data_type.itemsize * 8)
+    lines = (f"{type_family} {' '.join(map(str, sorted(bits, reverse=True)))}" for type_family, bits in widths.items())
     return "\n".join(lines)

@@ -195,14 +195,14 @@ def _junit(first: str, second: str, proof: Proof, code: int) -> str:
     """Return JUnit XML, in ASCII: a case per output."""
     outputs = proof.outputs or {"model": False}
     differing = [name for name, is_same in outputs.items() if code and (proof.verdict == "rounded" or not is_same)]
-    kind = "failure" if code == DIFFERENT else "skipped"
+    element_name = "failure" if code == DIFFERENT else "skipped"
     counts = {"tests": str(len(outputs)), "failures": "0", "skipped": "0"}
-    counts["failures" if kind == "failure" else "skipped"] = str(len(differing))
+    counts["failures" if element_name == "failure" else "skipped"] = str(len(differing))
     suite = ElementTree.Element("testsuite", {"name": escape_controls(f"{first} and {second}"), **counts})
     for name in outputs:
         case = ElementTree.SubElement(suite, "testcase", classname=escape_controls(second), name=escape_controls(name))
         if name in differing:
-            note = ElementTree.SubElement(case, kind, message=_verdict(proof))
+            note = ElementTree.SubElement(case, element_name, message=_verdict(proof))
             note.text = "\n".join(map(escape_controls, lines(proof)))
     ElementTree.indent(suite)
     text: bytes = ElementTree.tostring(suite, encoding="us-ascii", xml_declaration=True)

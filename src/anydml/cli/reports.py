@@ -124,9 +124,9 @@ def as_sarif(reports: Sequence[Report]) -> str:
 
 
 def _notification(report: Report) -> dict[str, Any]:
-    place = {"physicalLocation": {"artifactLocation": {"uri": _uri(report)}}}
+    location = {"physicalLocation": {"artifactLocation": {"uri": _uri(report)}}}
     # Without a level it is not of a file, but of the command.
-    return {"level": "error", "message": {"text": report.error}, "locations": [place] if report.level else []}
+    return {"level": "error", "message": {"text": report.error}, "locations": [location] if report.level else []}
 
 
 def _uri(report: Report) -> str:
@@ -142,13 +142,18 @@ def _results(report: Report) -> Iterator[dict[str, Any]]:
     uri = _uri(report)
     for problem in report.problems:
         rule = f" Rule: {problem.rule}; {problem.remedy}." if problem.rule else ""
-        place = {
+        result_location = {
             # SARIF viewers require a line, even for ONNX files.
             "physicalLocation": {"artifactLocation": {"uri": uri}, "region": {"startLine": problem.line or 1}},
             "logicalLocations": [{"fullyQualifiedName": ".".join(filter(None, (problem.node, problem.field)))}],
         }
         text = f"{problem.message}.{rule}" if problem.place is None else f"{problem.node}: {problem.message}.{rule}"
-        yield {"ruleId": problem.operator or IN_FILE, "level": "error", "message": {"text": text}, "locations": [place]}
+        yield {
+            "ruleId": problem.operator or IN_FILE,
+            "level": "error",
+            "message": {"text": text},
+            "locations": [result_location],
+        }
 
 
 FORMS: dict[str, Callable[[Sequence[Report]], str]] = {"json": as_json, "junit": as_junit, "sarif": as_sarif}

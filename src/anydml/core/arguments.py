@@ -62,7 +62,7 @@ def read_host_integers(items):
 
 
 def with_counts(result, counts):
-    """Return a result and the second one, numbers in the result's library; None if there is no result."""
+    """Return a result and an array of counts of the same library; None if there is no result."""
     if result is None:
         return None
     library: Library = library_of(result)
@@ -107,7 +107,7 @@ def read_first(make, x, count):
 
 
 def read_next(make, x, kind):
-    """Read another array: of the first one's kind, of indices, or a mask; returns 1 if it is left to Python."""
+    """Read a further array: one of the first array's kind, indices, or a mask; returns 1 if it is left to Python."""
     view: View
     c: cython.pointer(Call) = make.call
     type: cython.int = 0
@@ -172,8 +172,14 @@ def item(make, x, value):
     dtype = numpy_dtype(c.kind)
     if dtype is None or is_opaque(cython.cast(cython.pointer(PyObject), dtype)):
         raise REFUSED
-    kind = type(value)
-    if kind is not float and kind is not int and kind is not bool and kind is not complex and kind is not dtype.type:
+    class_ = type(value)
+    if (
+        class_ is not float
+        and class_ is not int
+        and class_ is not bool
+        and class_ is not complex
+        and class_ is not dtype.type
+    ):
         raise REFUSED
     if make.item_size not in (0, c.kind.element):
         raise REFUSED

@@ -115,7 +115,7 @@ def read_mask(array, kind, view):
 
 
 def new_result(kind, rank, sizes, view):
-    """Return a new packed array of this kind; None if its library does not make it.
+    """Return a new packed array of a kind; None if the library did not make one.
 
     Raises:
         MemoryError: there is no memory for it.

@@ -8,4 +8,4 @@ cdef class Form:
     cdef list patterns
     cdef int64_t make_moves(self, const int64_t *registers, char **at, Move *moves, int32_t *refused) noexcept nogil
 
-cdef int check_operand(int number, int count) except -1
+cdef int check_operand(int operand, int count) except -1

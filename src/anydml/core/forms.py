@@ -18,8 +18,10 @@ DIMENSIONS = cython.declare(cython.int, 64)
 """Maximum number of dimensions before simplification, as in NumPy."""
 
 MOVE_HEAD = cython.declare(cython.int, 8)
+"""Length of the code of a move before its numbers per dimension."""
+
 LOOKUP_HEAD = cython.declare(cython.int, 8)
-"""Length of the code of a move and of a lookup before their numbers per dimension."""
+"""Length of the code of a lookup before its numbers per dimension."""
 
 
 class UnfitError(Exception):
@@ -47,16 +49,16 @@ class Form:
             pattern = getattr(source, "pattern", None)
             if pattern is None:
                 add_lookups(lookups, source.lookups, -1)
-                place = check_operand(source.operand, operand_count), register(source.offset)
+                source_address = check_operand(source.operand, operand_count), register(source.offset)
                 strides = source.strides
             else:
                 self.patterns.append(pattern)
-                place = cython.cast(cython.size_t, cython.cast(cython.p_char, pattern)), 0
+                source_address = cython.cast(cython.size_t, cython.cast(cython.p_char, pattern)), 0
                 strides = (0,) * len(sizes)
             if len(sizes) > DIMENSIONS or len(lookups) > ANYDML_LOOKUPS:
                 raise UnfitError(f"{len(sizes)} dimensions, {len(lookups)} lookups")
             codes += [len(sizes), register(element), len(pattern or b"")]
-            codes += [check_operand(to.operand, operand_count), register(to.offset), *place, len(lookups)]
+            codes += [check_operand(to.operand, operand_count), register(to.offset), *source_address, len(lookups)]
             codes += [register(number) for number in (*sizes, *to.strides, *strides)]
             for lookup, into in lookups:
                 codes += [
@@ -72,7 +74,7 @@ class Form:
         self.codes = cython.cast(cython.pointer(int64_t), cython.cast(cython.p_char, self.code_bytes))
         for k in range(self.code_length):
             self.codes[k] = codes[k]
-        # Bytes of a call's moves and their lookups.
+        # The bytes that a call needs for its moves and lookups.
         self.size = self.count * cython.sizeof(Move) + self.lookup_count * cython.sizeof(Lookup)
 
     def make_moves(self, registers, at, moves, refused):
@@ -145,7 +147,7 @@ class Form:
 
 
 def add_lookups(all_lookups, lookups, into):
-    """Append lookups, each after those its address depends on, with the address or lookup that it is added to."""
+    """Append lookups, each after those that its address depends on, and with what its index is added to."""
     for lookup in lookups:
         first = len(all_lookups)
         add_lookups(all_lookups, lookup.lookups, -3)
@@ -155,8 +157,8 @@ def add_lookups(all_lookups, lookups, into):
         all_lookups.append((lookup, into))
 
 
-def check_operand(number, count):
+def check_operand(operand, count):
     """Return an operand's number; raises ValueError if there is no such operand."""
-    if not 0 <= number < count:
-        raise ValueError(f"there is no operand {number}, but {count} of them")
-    return number
+    if not 0 <= operand < count:
+        raise ValueError(f"there is no operand {operand}, but {count} of them")
+    return operand

@@ -23,12 +23,16 @@ from cython.cimports.numpy import dtype, import_array, npy_intp
 import_array()
 
 MAX_TRACES = cython.declare(int64_t, 64)
+"""Maximum number of cached traces per key; beyond it, all are dropped."""
+
 MAX_BYTES = cython.declare(int64_t, 32 << 20)
-"""Limits of cached traces, beyond which all are dropped: number per key, and approximate bytes per function."""
+"""Maximum of the approximate bytes of a function's cached traces; beyond it, all are dropped."""
 
 FIXED_WEIGHT = cython.declare(int64_t, 1024)
+"""Approximate bytes of a cached call, apart from its code."""
+
 CODE_WEIGHT = cython.declare(int64_t, 8)
-"""Approximate bytes of a call: fixed, and per number of its code."""
+"""Approximate bytes of a cached call per number of its code."""
 
 WORD = np.dtype(np.uint64)
 
@@ -137,13 +141,13 @@ class CompiledTrace:
             at[j] = address(array)
             j += 1
         for k in range(len(self.scratch)):
-            number: cython.int = self.results_for_scratch[k]
-            uses_result: cython.bint = number >= 0
+            result_number: cython.int = self.results_for_scratch[k]
+            uses_result: cython.bint = result_number >= 0
             if uses_result and out is not None:
-                kind = kind_of(self.results[number], arguments)
-                uses_result = is_packed(cython.address(views[number]), 0, kind.element)
+                kind = kind_of(self.results[result_number], arguments)
+                uses_result = is_packed(cython.address(views[result_number]), 0, kind.element)
             if uses_result:
-                at[j] = views[number].data
+                at[j] = views[result_number].data
             else:
                 size: npy_intp = (registers[cython.cast(int64_t, self.scratch[k])] + 63) // 64 * 8
                 array = new_array(1, cython.address(size), WORD)
@@ -273,7 +277,7 @@ class TracedCallable:
             if read_arguments(buffer, arguments, keywords):
                 return
             key: bytes = PyBytes_FromStringAndSize(buffer.key, buffer.key_length)
-            # No other object gets the identity of one that is kept.
+            # While an object is kept, no other object gets its identity.
             trace.kept_objects = [cython.cast(object, buffer.objects[k]) for k in range(buffer.object_count)]
         finally:
             return_buffer(buffer)
@@ -289,7 +293,7 @@ class TracedCallable:
 
 
 def kind_of(result, arguments):
-    """Return the kind of a result: that of the argument it is like, or NumPy's with its dtype."""
+    """Return the kind of a result: that of the argument that it is like, or NumPy's with the result's dtype."""
     kind: Kind = arguments.kinds[result.like if arguments.kinds[0].library != cython.NULL else 0]
     if kind.library == cython.NULL:
         kind.descr = cython.cast(cython.pointer(PyObject), result.dtype)

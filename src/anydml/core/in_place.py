@@ -20,7 +20,7 @@ def remove_noops(moves, count):
 
 
 def is_noop(m):
-    """Whether a move is a no-op, as it writes every element where it reads it."""
+    """Whether a move is a no-op, because it writes every element to its own address."""
     if m.lookups or m.pattern or m.to != m.source:
         return False
     for d in range(m.rank):
@@ -30,7 +30,7 @@ def is_noop(m):
 
 
 def conflicts(moves, count, results):
-    """Whether a move may write argument memory that it reads, or that another accesses; true for too many moves.
+    """Whether a move may write arguments' memory that it reads or another move accesses; true for too many moves.
 
     No move is a no-op. `results` is the address range of the arguments that are also results, or empty.
     """

@@ -36,7 +36,7 @@ class Watch:
         remove_tracer()
 
     def on_call(self, frame):
-        """Have the instructions of a frame reported if its code is watched."""
+        """Ask Python to report the instructions of a frame, if the frame's code is watched."""
         self.frame = cython.NULL
         code: cython.pointer(PyObject) = code_of(frame)
         key = cython.cast(object, code)
@@ -48,7 +48,7 @@ class Watch:
         if PyDict_GetItem(self.marks_by_code, number) == cython.NULL:
             is_traced = self.enter(frame_object)
             if is_traced is None:
-                # The code is kept, so that no other has its identity.
+                # The code is kept, so that no other object gets its identity.
                 self.ignored_codes[number] = key
             if not is_traced:
                 frame_object.f_trace_lines = False

@@ -45,7 +45,7 @@ def resolve_index(at, type_code, size, resolved):
 
 
 def copy_looked_up(make, to, x):
-    """Write a view to a place of the same sizes, one of which is looked up."""
+    """Write a view to a place of the same sizes; the view or the place has lookups."""
     c: cython.pointer(Call) = make.call
     for d in range(x.rank):
         if x.sizes[d] == 0:
@@ -96,20 +96,20 @@ def _axis_of_few_indices(x):
 def _copy_planes(make, to, x, axis):
     """Copy what each index selects; planes of short columns are interleaved together."""
     look = x.look
-    place: int64_t
+    index: int64_t
     n = numbers(make, x.rank).at
     for d in range(x.rank):
         n[d] = 1 if d == axis else x.sizes[d]
     is_one: cython.bint = axis == x.rank
     for k in range(1 if is_one else x.sizes[axis]):
         at = look.at if is_one else look.at + k * look.strides[axis]
-        if resolve_index(at, look.type, look.size, cython.address(place)):
+        if resolve_index(at, look.type, look.size, cython.address(index)):
             if look.outside == REFUSE:
                 raise REFUSED
             if look.outside == ANYDML_SKIP:
                 continue
         into = to.data if is_one else offset_by(to.data, k * to.strides[axis])
-        source = offset_by(x.data, place * look.stride + (0 if is_one else k * x.strides[axis]))
+        source = offset_by(x.data, index * look.stride + (0 if is_one else k * x.strides[axis]))
         add_move(make.call, into, source, cython.cast(cython.int, x.rank), n, to.strides, x.strides)
     return 0
 
@@ -134,11 +134,11 @@ def reverse(make, to, x, lengths, axis):
         length: cython.p_char = lengths.data
         row_left: int64_t = row
         for d in range(x.rank - 1, -1, -1):
-            place = row_left % lengths.sizes[d]
+            coordinate = row_left % lengths.sizes[d]
             row_left //= lengths.sizes[d]
-            into += place * to.strides[d]
-            source += place * x.strides[d]
-            length += place * lengths.strides[d]
+            into += coordinate * to.strides[d]
+            source += coordinate * x.strides[d]
+            length += coordinate * lengths.strides[d]
         # A length is an index on an axis of size + 1.
         resolve_index(length, lengths.type, size + 1, cython.address(offset))
         if offset > 1:

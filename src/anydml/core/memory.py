@@ -22,8 +22,10 @@ MIN_SIZE = cython.declare(cython.size_t, 256 << 10)
 """Bytes of the smallest array that uses a block."""
 
 MAX_AGE = cython.declare(int64_t, 5_000_000_000)
+"""Nanoseconds for which a block is cached before it is returned to the system."""
+
 TRIM_INTERVAL = cython.declare(int64_t, 1_000_000_000)
-"""Nanoseconds that a block is cached before it is returned to the system, and between two checks for such blocks."""
+"""Nanoseconds between two checks for blocks older than `MAX_AGE`."""
 
 cache = cython.declare(Cache)
 handler = cython.declare(PyDataMem_Handler)
@@ -93,7 +95,7 @@ def trim_periodically(unused):
 
 
 def allocate(unused, size):
-    """Like malloc: a cached block, or a new one. It has at least `MIN_SIZE` bytes, as arrays may shrink below that."""
+    """Return a cached block or a new one, of at least `MIN_SIZE` bytes, since arrays may shrink later."""
     if size > pages.MAX_SIZE:
         return cython.NULL
     number: cython.int = size_class(max(size, MIN_SIZE))

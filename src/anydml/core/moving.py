@@ -18,8 +18,10 @@ unshared_effort = cython.declare(int64_t, SHARED_EFFORT)
 """Effort up to which one thread does everything under the GIL, without non-temporal stores."""
 
 ELEMENT_EFFORT = 18
+"""Effort of an element without lookups, besides its bytes."""
+
 LOOKUP_EFFORT = 56
-"""Effort of an element besides its bytes, without and with lookups."""
+"""Effort of an element with lookups, besides its bytes."""
 
 ROUND_EFFORT = 64 << 20
 """Effort between two checks for signals."""
@@ -186,8 +188,8 @@ def choose_kernels(limit: str = "", stream_from: int | None = None) -> None:
 def last_cache_size() -> int:
     """Return the bytes of the first processor's largest cache, or `CACHE` if the system does not report any."""
     largest = 0
-    for number in range(8):
-        path = f"/sys/devices/system/cpu/cpu0/cache/index{number}/size"
+    for cache_number in range(8):
+        path = f"/sys/devices/system/cpu/cpu0/cache/index{cache_number}/size"
         with contextlib.suppress(OSError, ValueError, KeyError), open(path, encoding="ascii") as file:
             text = file.read().strip()
             largest = max(largest, int(text.rstrip("KMG")) << {"K": 10, "M": 20, "G": 30}[text.strip("0123456789")])

@@ -17,7 +17,7 @@ def add_fill(c, to, rank, n, a):
 
 
 def next_move(c, to, source, pattern):
-    """Return the next move; its box is still to be set."""
+    """Return the next move, whose box the caller must set."""
     m: cython.pointer(Move) = c.moves + c.count
     m.to = to
     m.source = source

@@ -20,9 +20,9 @@ def share(work, plan, first, last, step, effort):
     anydml_share(work, plan, first, last, step, effort)
 
 
-def set_threads(number: cython.int) -> None:
+def set_threads(thread_count: cython.int) -> None:
     """Set the number of threads that share work, including the caller, from the next job on."""
-    anydml_set_threads(number)
+    anydml_set_threads(thread_count)
 
 
 def threads() -> int:

@@ -40,7 +40,7 @@ class Compiled:
         self.numbers = cython.cast(cython.pointer(int64_t), cython.cast(cython.p_char, self.number_bytes))
         self.memory = bytearray(self.form.size)
         self.moves = cython.cast(cython.pointer(Move), cython.cast(cython.p_char, self.memory))
-        # The moves for operands that are far apart from each other.
+        # The moves as they are for operands that are far apart from each other.
         self.count = make_moves(self, [k << 44 for k in range(1, operand_count + 1)], self.moves)
         if self.count < 0:
             raise UnfitError("a move has too many dimensions, even in its simplest form")
@@ -67,7 +67,7 @@ class Compiled:
 
 
 class Bound:
-    """Moves between addresses, run by calling this."""
+    """Moves between addresses; a call of the object runs them."""
 
     def __cinit__(self, compiled: Compiled, operands: tuple, on_invalid_index):
         if len(operands) != compiled.operand_count:
@@ -116,12 +116,12 @@ class Bound:
 
     def check_indices(self):
         """Check every index that must be in range."""
-        number: int64_t
-        which: cython.int
+        move_number: int64_t
+        lookup_number: cython.int
         is_outside: cython.bint
-        for number, which in self.refusing:
+        for move_number, lookup_number in self.refusing:
             with cython.nogil:
-                is_outside = has_invalid_index(self.moves + number, which)
+                is_outside = has_invalid_index(self.moves + move_number, lookup_number)
             if is_outside:
                 if self.on_invalid_index is not None:
                     self.on_invalid_index()

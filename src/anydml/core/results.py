@@ -94,11 +94,11 @@ def result(make, sizes, write_sizes):
         raise REFUSED
     _begin_result(make, sizes.count, sizes.at)
     to: cython.pointer(View) = make.call.to
-    place = cython.cast(cython.pointer(Box), room(make, cython.sizeof(Box) // 8))
-    place.data, place.rank, place.lookups = to.data, to.rank, 0
-    place.sizes = cython.cast(cython.pointer(int64_t), to.sizes)
-    place.strides = cython.cast(cython.pointer(int64_t), to.strides)
-    return place if write_sizes == cython.NULL else split(make, flat(make, place), 0, write_sizes)
+    view = cython.cast(cython.pointer(Box), room(make, cython.sizeof(Box) // 8))
+    view.data, view.rank, view.lookups = to.data, to.rank, 0
+    view.sizes = cython.cast(cython.pointer(int64_t), to.sizes)
+    view.strides = cython.cast(cython.pointer(int64_t), to.strides)
+    return view if write_sizes == cython.NULL else split(make, flat(make, view), 0, write_sizes)
 
 
 def result_from(make, x):
@@ -150,7 +150,7 @@ def _overlaps_no_input(make):
 
 
 def _next_output(make, rank, n):
-    """Read the next array of `out`; None if it does not fit."""
+    """Read the next array of `out`; None if the array does not fit the result."""
     c: cython.pointer(Call) = make.call
     outputs: list = cython.cast(list, make.out)
     if make.count >= len(outputs):
@@ -192,7 +192,7 @@ def store(make, x):
 
 
 def fill(make, to, value):
-    """Write an element to all of a place; zeros if it is NULL."""
+    """Write an element to all of a place; zeros if the element is NULL."""
     c: cython.pointer(Call) = make.call
     if make.is_trial:
         return 0

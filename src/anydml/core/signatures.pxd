@@ -38,12 +38,12 @@ cdef struct Arguments:
 cdef Arguments *borrow_buffer() except NULL
 cdef void return_buffer(Arguments *buffer) noexcept
 cdef int append_bytes(Arguments *buffer, const void *bytes, Py_ssize_t count) noexcept
-cdef int append_word(Arguments *buffer, char kind, int64_t value) noexcept
-cdef int append_choice(Arguments *buffer, char kind, int64_t value) noexcept
+cdef int append_word(Arguments *buffer, char tag, int64_t value) noexcept
+cdef int append_choice(Arguments *buffer, char tag, int64_t value) noexcept
 cdef bint is_named(const Arguments *buffer) noexcept nogil
-cdef int append_named(Arguments *buffer, char kind, const void *bytes, Py_ssize_t count) noexcept
-cdef int append_object(Arguments *buffer, char kind, object item) noexcept
-cdef bint is_plain(object kind) except -1
+cdef int append_named(Arguments *buffer, char tag, const void *bytes, Py_ssize_t count) noexcept
+cdef int append_object(Arguments *buffer, char tag, object item) noexcept
+cdef bint is_plain(object class_) except -1
 cdef int append_number(Arguments *buffer, int64_t value) noexcept
 cdef int append_integer(Arguments *buffer, int64_t value, bint is_long) noexcept
 cdef bint is_packed(const View *v, int first, int64_t element) noexcept nogil

@@ -75,40 +75,40 @@ def append_bytes(buffer, bytes, count):
     return 0
 
 
-def append_word(buffer, kind, value):
+def append_word(buffer, tag, value):
     """Append a letter and a number to the key and to the pattern; returns as `append_bytes`."""
-    return append_bytes(buffer, cython.address(kind), 1) or append_bytes(buffer, cython.address(value), 8)
+    return append_bytes(buffer, cython.address(tag), 1) or append_bytes(buffer, cython.address(value), 8)
 
 
-def append_choice(buffer, kind, value):
+def append_choice(buffer, tag, value):
     """Like `append_word`, but the pattern has no number."""
     before = buffer.pattern_length
-    refused = append_word(buffer, kind, value)
+    refused = append_word(buffer, tag, value)
     buffer.pattern_length = before + 1
     return refused
 
 
 def is_named(buffer):
-    """Whether the pattern names floats, strings and other objects here: outside structures, or everywhere."""
+    """Whether floats, strings and other objects are in the pattern here: outside structures, or everywhere."""
     return buffer.naming > (1 if buffer.depth else 0)
 
 
-def append_named(buffer, kind, bytes, count):
-    """Append a letter and bytes, of which the pattern has none unless it names them; returns as `append_bytes`."""
+def append_named(buffer, tag, bytes, count):
+    """Append a tag and bytes; the pattern contains the bytes only if `is_named`. Returns as `append_bytes`."""
     before = buffer.pattern_length
-    refused = append_word(buffer, kind, count) or append_bytes(buffer, bytes, count)
+    refused = append_word(buffer, tag, count) or append_bytes(buffer, bytes, count)
     if not is_named(buffer):
         buffer.pattern_length = before + 1
     return refused
 
 
-def append_object(buffer, kind, item):
-    """Append an object by its identity, in the pattern by its type unless that names it; returns as `append_bytes`."""
+def append_object(buffer, tag, item):
+    """Append an object by its identity; to the pattern by its type, unless `is_named`. Returns as `append_bytes`."""
     class_ = type(item)
     of = cython.cast(cython.pointer(PyObject), item)
     value: int64_t = cython.cast(int64_t, cython.cast(cython.pointer(PyObject), class_))
     before = buffer.pattern_length
-    if buffer.object_count == OBJECTS or append_word(buffer, kind, cython.cast(int64_t, of)):
+    if buffer.object_count == OBJECTS or append_word(buffer, tag, cython.cast(int64_t, of)):
         return 1
     buffer.objects[buffer.object_count] = of
     buffer.object_count += 1
@@ -153,7 +153,7 @@ def read_arguments(buffer, arguments, keywords):
         if append_word(buffer, ord("k"), 0) or read_item(buffer, name) or read_item(buffer, argument):
             return 1
     if buffer.longs:
-        # Which are NumPy's is a number, so that functions that do not ask need no other trace.
+        # Whether numbers are NumPy's is an open number, too: functions that never ask need no further trace.
         if append_word(buffer, ord("L"), 0):
             return 1
         for k in range(buffer.integer_count):
@@ -173,7 +173,7 @@ def read_item(buffer, item):
         if append_word(buffer, ord("n"), 0):
             return 1
         if buffer.depth and not is_named(buffer):
-            # Among numbers, None is treated like one of several choices.
+            # In a list of numbers, None is treated like a choice.
             buffer.pattern[buffer.pattern_length - 9] = ord("i")
         return 0
     if type(item) is bool:
@@ -183,19 +183,19 @@ def read_item(buffer, item):
         return overflow != 0 or append_integer(buffer, value, type(item) is INT64)
     if type(item) is BOOL_:
         return append_choice(buffer, ord("B"), 1 if item else 0)
-    # Open numbers of a trace only say that they are.
+    # Of open numbers of a trace, only the fact that they are open counts.
     if issubclass(type(item), INTEGER) and not issubclass(type(item), TIMEDELTA):
         value = PyLong_AsLongLongAndOverflow(int(item), cython.address(overflow))
         class_ = type(item)
-        kind: int64_t = cython.cast(int64_t, cython.cast(cython.pointer(PyObject), class_))
+        class_number: int64_t = cython.cast(int64_t, cython.cast(cython.pointer(PyObject), class_))
         if class_ in SHORT_INTEGERS:
-            return append_word(buffer, ord("I"), kind) or append_number(buffer, value)
+            return append_word(buffer, ord("I"), class_number) or append_number(buffer, value)
         if issubclass(class_, SIGNED):
             # Another name of the type with as many bits as sizes.
             return append_integer(buffer, value, True)
-        return overflow != 0 or append_word(buffer, ord("I"), kind) or append_choice(buffer, ord("v"), value)
+        return overflow != 0 or append_word(buffer, ord("I"), class_number) or append_choice(buffer, ord("v"), value)
     if type(item) is float or type(item) is FLOAT64:
-        # By its bytes, 0 differs from −0, and nan equals itself.
+        # A float counts by its bytes: 0 differs from −0, and nan equals itself.
         number = PyFloat_AS_DOUBLE(item)
         return append_named(buffer, ord("f") if type(item) is float else ord("F"), cython.address(number), 8)
     if type(item) is str:
@@ -225,7 +225,7 @@ def read_item(buffer, item):
             before: cython.int = buffer.pattern_length
             if read_item(buffer, member):
                 return 1
-            # The pattern has one of several consecutive items with equal patterns.
+            # Of consecutive items with equal patterns, the pattern contains one.
             if (
                 buffer.pattern_length - before == length
                 and memcmp(buffer.pattern + before - length, buffer.pattern + before, length) == 0
@@ -256,20 +256,22 @@ ARRAY_ATTRIBUTES = (
 )
 
 
-def is_plain(kind):
+def is_plain(class_):
     """Whether objects of a type can be told apart by identity while they exist, as arrays cannot."""
-    is_plain_type = PLAIN_TYPES.get(kind)
+    is_plain_type = PLAIN_TYPES.get(class_)
     if is_plain_type is None:
-        is_plain_type = kind in IMMUTABLE_TYPES or issubclass(kind, enum.Enum) or kind.__module__ in IMMUTABLE_MODULES
-        # Records are views of an array.
-        is_plain_type = is_plain_type or (issubclass(kind, np.generic) and not issubclass(kind, np.void))
-        # Methods and frozen sets are made anew, equal to those before.
-        is_plain_type = is_plain_type or (
-            (kind.__eq__ is object.__eq__ or kind.__module__ != "builtins")
-            and kind.__hash__ is not None
-            and not any(hasattr(kind, name) for name in ARRAY_ATTRIBUTES)
+        is_plain_type = (
+            class_ in IMMUTABLE_TYPES or issubclass(class_, enum.Enum) or class_.__module__ in IMMUTABLE_MODULES
         )
-        PLAIN_TYPES[kind] = is_plain_type
+        # Records are views of an array.
+        is_plain_type = is_plain_type or (issubclass(class_, np.generic) and not issubclass(class_, np.void))
+        # Each access makes a new method or frozen set, which equals the one before.
+        is_plain_type = is_plain_type or (
+            (class_.__eq__ is object.__eq__ or class_.__module__ != "builtins")
+            and class_.__hash__ is not None
+            and not any(hasattr(class_, name) for name in ARRAY_ATTRIBUTES)
+        )
+        PLAIN_TYPES[class_] = is_plain_type
     return is_plain_type
 
 

@@ -108,7 +108,7 @@ def merge_into(m, outer, inner):
 
 
 def extend_move(first, second, are_apart):
-    """Extend a simplified move by one that continues it at both ends; returns False if it does not.
+    """Extend a simplified move by another one; returns False if that one does not continue it at both ends.
 
     Both are boxes with the same strides, which differ in at most one size, and meet along that dimension. Neither may
     write memory that the other reads: `are_apart` states that this is known, else it is checked.

@@ -42,7 +42,7 @@ class Tape:
             self.constants[k] = constants[k]
 
     def begin(self, registers):
-        """Run the instructions before those that need the results' strides; returns as `run`."""
+        """Run the instructions up to the first one that needs the results' strides; returns as `run`."""
         memcpy(registers + self.argument_count, self.constants, 8 * (self.registers - self.argument_count))
         return self.run(registers, 0, self.first)
 
@@ -61,7 +61,7 @@ class Tape:
                 is_wrong = multiplies(a, registers[instruction.b], to)
             elif instruction.kind == FLOOR:
                 b = registers[instruction.b]
-                # A division by −1 overflows for one number.
+                # A division by −1 overflows for the lowest integer.
                 is_wrong = b == 0 or (b == -1 and subtracts(0, a, to))
                 if not (is_wrong or b == -1):
                     to[0] = a // b - (a % b != 0 and (a < 0) != (b < 0))

@@ -5,8 +5,10 @@ from cython.cimports.anydml.core.pages import advise_huge
 from cython.cimports.cpython.pycapsule import PyCapsule_GetPointer, PyCapsule_IsValid
 
 HOST = 1
+"""DLPack's code for host memory."""
+
 COMPLEX = 5
-"""DLPack's codes for host memory, and for complex elements."""
+"""DLPack's code for complex elements."""
 
 HUGE_PAGES_FROM = 4 << 20
 """Bytes of an array from which huge pages are requested, as in NumPy."""
@@ -42,8 +44,8 @@ class Library:
         self.from_lengths = from_lengths
         self.requires_grad, self.new_empty = kind.requires_grad, kind.new_empty
         self.is_negative, self.is_conjugate = kind.is_neg, kind.is_conj
-        for number in dtypes:
-            self.known[number >> 8][(number & 255) >> 3] = True
+        for dtype_number in dtypes:
+            self.known[dtype_number >> 8][(dtype_number & 255) >> 3] = True
 
 
 def register(types, *functions):
@@ -81,7 +83,7 @@ def is_left_to_python(library):
 def read_dltensor(library, x, described):
     """Read an array's memory and layout; returns 1 to fall back to Python."""
     if library.api.to_dltensor(cython.cast(cython.p_void, cython.cast(cython.pointer(PyObject), x)), described):
-        # It has no memory; the error is left to Python.
+        # The tensor has no memory; Python raises the error.
         clear_error()
         return 1
     if described.device != HOST or described.ndim > 64 or described.dtype.lanes != 1:
@@ -95,7 +97,7 @@ def read_dltensor(library, x, described):
             if described.shape[d] == 0:
                 break
         else:
-            # Its storage was freed: this is an offset from a null pointer.
+            # The tensor's storage was freed: the address is an offset from a null pointer.
             return 1
     # The table reports neither recorded gradients nor lazy negation and conjugation.
     if attribute_is_true(library.requires_grad, x) or library.is_negative(x):
@@ -112,7 +114,7 @@ def new_tensor(library, like, rank, n, bytes, data):
     for d in range(rank):
         sizes.append(n[d])
         parameters[d + 1] = cython.cast(cython.pointer(PyObject), sizes[d])
-    # Separate sizes are parsed faster than a list of them.
+    # PyTorch parses separate sizes faster than a list of sizes.
     tensor = call(library.new_empty, parameters, rank + 1, cython.NULL) if rank else library.new_empty(like, ())
     if library_of(tensor) is not library:
         # Made by a mode or a transform.

@@ -101,8 +101,10 @@ def lazily(
         inputs.append(leaf)
         return trace.new_array(value, leaf.dtype, len(inputs) - 1)
 
-    places = argument_names(stub or function, len(arguments))
-    traced_arguments = [map_leaves(argument, traced, place) for argument, place in zip(arguments, places, strict=True)]
+    names_of_arguments = argument_names(stub or function, len(arguments))
+    traced_arguments = [
+        map_leaves(argument, traced, place) for argument, place in zip(arguments, names_of_arguments, strict=True)
+    ]
     by_name = {key: map_leaves(argument, traced, key) for key, argument in keywords.items()}
     like = [np.empty(0, source.dtype) for source in inputs]
     try:
@@ -130,8 +132,8 @@ def _check_chunks(name: str, path: str, meta: Any) -> None:
             f"dask.array.ma.getmaskarray({path}) in a separate call", name, path, "a mask is not moved",
         )  # fmt: skip
     if not isinstance(meta, np.ndarray):
-        kind = f"{type(meta).__module__}.{type(meta).__qualname__}"
-        raise BindingError(f"{name}: {path} has chunks of {kind}: convert them by {path}.map_blocks", name, path,
+        class_name = f"{type(meta).__module__}.{type(meta).__qualname__}"
+        raise BindingError(f"{name}: {path} has chunks of {class_name}: convert them by {path}.map_blocks", name, path,
                            "chunks must be NumPy arrays")  # fmt: skip
 
 

@@ -132,9 +132,9 @@ def bounds_of(axes: Sequence[AxisBounds]) -> list[Bounds]:
     """Return the cuts of all axes; if there are too many chunks, those with most chunks are cut evenly."""
     chosen = [axis.chosen for axis in axes]
     growth = math.prod(axis.growth for axis in axes)
-    for number in sorted(range(len(axes)), key=lambda k: -axes[k].growth):
+    for axis_number in sorted(range(len(axes)), key=lambda k: -axes[k].growth):
         if growth <= MAX_GROWTH:
             break
-        chosen[number] = axes[number].even
-        growth /= axes[number].growth
+        chosen[axis_number] = axes[axis_number].even
+        growth /= axes[axis_number].growth
     return chosen

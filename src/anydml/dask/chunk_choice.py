@@ -126,7 +126,7 @@ class InputChunks(NamedTuple):
                 counts[k] = min(counts[k], max(1, sizes[axis] // abs(input_steps[axis])))
             for other_axis in own_axes:
                 remaining_sizes[other_axis] = -(-remaining_sizes[other_axis] // min(size, remaining_sizes[other_axis]))
-            # A dimension that continues in further rows also advances along the axes before this one.
+            # A dimension that runs over several rows also advances along earlier axes.
             while rows > 1 and axis:
                 axis -= 1
                 counts[k] *= remaining_sizes[axis]
@@ -174,7 +174,7 @@ class PickChunks(NamedTuple):
         return pick_chunks
 
     def section(self, axis: int) -> Section | None:
-        """Return the pick's section along an axis of the result along which indices differ; None along others."""
+        """Return the pick's section along an axis of the result; None if the indices do not differ along the axis."""
         if (width := self.widths.get(axis)) is None:
             return None
         _, start, stop = self.move.dimensions_along(axis)
@@ -195,9 +195,9 @@ def _pick_cuts(pick: Pick, coordinates: CoordinateMove, chunks: InputChunks) -> 
     # If several dimensions lie along one axis, the one with the longest step replaces the others.
     for axis, run in {run.axis: run for run in sorted(coordinates.dimensions, key=lambda run: run.step)}.items():
         if run.number in pick.by:
-            place = pick.by.index(run.number)
-            others = tuple(n for n in range(table.ndim) if n != place)
-            digits = np.flatnonzero((np.diff(table, axis=place) != 0).any(others)) + 1
+            dimension = pick.by.index(run.number)
+            others = tuple(n for n in range(table.ndim) if n != dimension)
+            digits = np.flatnonzero((np.diff(table, axis=dimension) != 0).any(others)) + 1
             axis_cuts[axis] = coordinates.start[axis] + digits * run.step
     return axis_cuts
 
@@ -214,7 +214,7 @@ def _pick_widths(move: Move, coordinates: CoordinateMove, chunks: InputChunks) -
     sizes = (*move.sizes, *(lookup.size for lookup in source.lookups))
     _, input_steps = to_coordinates(source._replace(strides=steps), sizes, chunks.layout)
     counts, growth = chunks.coordinates_in_chunk([*zip(sizes, input_steps, strict=True)])
-    # Dimensions with steps along the input; indices may differ along them, too.
+    # The dimensions that advance along the input; indices may differ along these, too.
     widths = {k: width for k, width in enumerate(counts[:count]) if width}
     groups: list[tuple[set[int], int]] = []
     for lookup, width in zip(source.lookups, counts[count:], strict=True):
@@ -226,7 +226,7 @@ def _pick_widths(move: Move, coordinates: CoordinateMove, chunks: InputChunks) -
             )
     for by, looked_up in groups:
         free = sorted(by - widths.keys(), reverse=True)
-        # With several axes of indices, at most `MAX_GROWTH` times as many chunks as if each had chunks of this width.
+        # With several axes of indices, at most `MAX_GROWTH` times as many chunks as with this width along each axis.
         width = looked_up * growth if len(free) > 1 else looked_up
         pick_count = math.prod(min(move.sizes[k], width) for k in by)
         picks_left = min(MAX_GROWTH * width, max(width, -(-pick_count // MAX_GROWTH)))
@@ -254,7 +254,7 @@ def choose_bounds(
     """
     alone = {*range(len(parts))}.difference(*(pick.places for pick in picks))
     moves = [parts[k] for k in sorted(alone)]
-    # Moves of one element have no steps; they advance along the axes of the input along which their starts differ.
+    # Moves of one element have no steps: axes along which the starts of these moves differ are used instead.
     begins: dict[tuple[int, int], set[int]] = {}
     for move in (*moves, *(pick.move for pick in picks)):
         for input_axis, at in enumerate(move.first):
@@ -300,7 +300,7 @@ def _section(
             digit = -((first - bound) // step) if step > 0 else (first - bound) // -step + 1
             if 0 < digit < outer.size:
                 cuts.append(digit * outer.step)
-    # Each repetition is cut like the input, unless all of it fits into a small chunk.
+    # Each repetition is cut like the input, unless the whole repetition fits into a small chunk.
     repeats = [dimension for dimension in dimensions if dimension.number not in counts]
     width = _width(reading, counts) * (chunks.growth if repeats else 1)
     outside = [dimension for dimension in repeats if dimension.step > outer.step] if len(cuts) > 1 else []

@@ -69,9 +69,11 @@ def operand_of(part: Move | Pick, count: int) -> int | None:
     return source.operand if isinstance(source, Access) and source.operand < count else None
 
 
-def box_of_chunk(bounds: Sequence[Bounds], number: ChunkIndex) -> Box:
+def box_of_chunk(bounds: Sequence[Bounds], chunk_index: ChunkIndex) -> Box:
     """Return the box of a chunk of a result."""
-    return tuple([(axis[k], axis[k + 1]) if len(axis) > 1 else (0, 0) for axis, k in zip(bounds, number, strict=True)])
+    return tuple(
+        [(axis[k], axis[k + 1]) if len(axis) > 1 else (0, 0) for axis, k in zip(bounds, chunk_index, strict=True)]
+    )
 
 
 def chunk_needs(
@@ -89,10 +91,10 @@ def chunk_needs(
     are_apart = len(by_axes) <= FEW_MOVES and None not in by_axes and not mapping.many
     lengths = [[b - a for a, b in itertools.pairwise(axis)] or [0] for axis in bounds]
     numbers = itertools.product(*map(range, map(len, lengths)))
-    for number, sizes in zip(numbers, itertools.product(*lengths), strict=True):
+    for chunk_index, sizes in zip(numbers, itertools.product(*lengths), strict=True):
         written = math.prod(sizes, start=mapping.output.element_size)
-        box = () if are_apart else box_of_chunk(bounds, number)
-        spans = [*(_spans_by_axis(by_axes, number) if are_apart else _spans(mapping, box, inputs))]
+        box = () if are_apart else box_of_chunk(bounds, chunk_index)
+        spans = [*(_spans_by_axis(by_axes, chunk_index) if are_apart else _spans(mapping, box, inputs))]
         chunks = [
             (operand, chunk) for operand, ranges in spans for chunk in itertools.product(*(r.numbers for r in ranges))
         ]
@@ -102,7 +104,7 @@ def chunk_needs(
         else:
             chunks = [*dict.fromkeys(chunks)]
             read = sum([inputs[operand].size(chunk) for operand, chunk in chunks])
-        yield ChunkNeeds(number, written, chunks, read)
+        yield ChunkNeeds(chunk_index, written, chunks, read)
 
 
 def _spans(mapping: RegionMap, box: Box, inputs: Sequence[ChunkGrid]) -> Iterator[tuple[int, Sequence[_Range]]]:
@@ -114,11 +116,11 @@ def _spans(mapping: RegionMap, box: Box, inputs: Sequence[ChunkGrid]) -> Iterato
                 yield operand, [*map(_Range.between, grids.bounds, chunk_read.low, chunk_read.high)]
 
 
-def _spans_by_axis(by_axes: Sequence[Any], number: ChunkIndex) -> Iterator[tuple[int, Sequence[_Range]]]:
+def _spans_by_axis(by_axes: Sequence[Any], chunk_index: ChunkIndex) -> Iterator[tuple[int, Sequence[_Range]]]:
     for operand, fixed, by_axis in by_axes:
         ranges = [*fixed]
-        for place, k in enumerate(number):
-            axis_ranges = by_axis[place][k] if by_axis[place] else ()
+        for position, k in enumerate(chunk_index):
+            axis_ranges = by_axis[position][k] if by_axis[position] else ()
             if axis_ranges is None:
                 break
             for input_axis, span in axis_ranges:

@@ -55,13 +55,13 @@ class ChunkGrid(NamedTuple):
     layout: Layout
     bounds: Sequence[Bounds]
 
-    def box(self, number: ChunkIndex) -> Box:
+    def box(self, chunk_index: ChunkIndex) -> Box:
         """Return the box of a chunk."""
-        return tuple([(axis[k], axis[k + 1]) for axis, k in zip(self.bounds, number, strict=True)])
+        return tuple([(axis[k], axis[k + 1]) for axis, k in zip(self.bounds, chunk_index, strict=True)])
 
-    def size(self, number: ChunkIndex) -> int:
+    def size(self, chunk_index: ChunkIndex) -> int:
         """Return the bytes of a chunk."""
-        return self.layout.element_size * math.prod([b - a for a, b in self.box(number)])
+        return self.layout.element_size * math.prod([b - a for a, b in self.box(chunk_index)])
 
     def inside(self, part: Move | Pick, needed_numbers: Collection[ChunkIndex] | None = None) -> Iterator[ChunkRead]:
         """Cut a part into parts that read one chunk each.
@@ -76,7 +76,7 @@ class ChunkGrid(NamedTuple):
         return self._cut(part, numbers, needed_numbers, _is_one)
 
     def read(self, part: Move | Pick) -> Iterator[ChunkRead]:
-        """Cut a part into parts that read from every chunk between their first and their last one."""
+        """Cut a part into smaller ones, each of which reads from every chunk between its first and its last chunk."""
         return self._cut(part, None, None, self._reads_all)
 
     def _cut(
@@ -89,7 +89,8 @@ class ChunkGrid(NamedTuple):
         for chunk_read in self._spans(part, numbers):
             low, high = chunk_read.low, chunk_read.high
             if needed_numbers is None or any(
-                all(a <= k <= b for a, k, b in zip(low, number, high, strict=True)) for number in needed_numbers
+                all(a <= k <= b for a, k, b in zip(low, chunk_index, high, strict=True))
+                for chunk_index in needed_numbers
             ):
                 if is_done(chunk_read):
                     yield chunk_read
@@ -145,7 +146,7 @@ class ChunkGrid(NamedTuple):
     def _near(self, pick: Pick, needed_numbers: Collection[ChunkIndex]) -> Array:
         """Return the elements of a pick that read between the first and the last of some chunks."""
         move, strides, size = pick.move, self.layout.strides, self.layout.element_size
-        boxes = [self.box(number) for number in needed_numbers]
+        boxes = [self.box(chunk_index) for chunk_index in needed_numbers]
         first = min(sum(a * stride for (a, _), stride in zip(box, strides, strict=True)) for box in boxes)
         last = max(sum((b - 1) * stride for (_, b), stride in zip(box, strides, strict=True)) for box in boxes)
         below, above = reach(move.sizes, [[stride] for stride in move.reads.strides], 1)
@@ -156,9 +157,9 @@ class ChunkGrid(NamedTuple):
     def _pick(self, pick: Pick, numbers: Array) -> list[ChunkRead]:
         if not numbers.size:
             return []
-        places, byte_offsets = places_of(pick.offsets[numbers], self.layout)
+        coordinates, byte_offsets = places_of(pick.offsets[numbers], self.layout)
         input_steps = to_coordinates(pick.move.reads, pick.move.sizes, self.layout)[1]
-        low, high = self._ends(places, *reach(pick.move.sizes, input_steps, len(places)))
+        low, high = self._ends(coordinates, *reach(pick.move.sizes, input_steps, len(coordinates)))
         bounds = (*self.bounds, *self.bounds)
         grids = [np.searchsorted(axis, at, "right") - 1 for axis, at in zip(bounds, (*low, *high), strict=True)]
         codes = np.zeros(numbers.size, np.int64)
@@ -168,14 +169,14 @@ class ChunkGrid(NamedTuple):
         parts = []
         for same in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1):
             ends = [int(cell[same[0]]) for cell in grids]
-            picked = PickedBox((), [place[same] for place in places], byte_offsets[same], numbers[same])
-            parts.append(ChunkRead(pick, tuple(ends[: len(places)]), tuple(ends[len(places) :]), picked))
+            picked = PickedBox((), [of_axis[same] for of_axis in coordinates], byte_offsets[same], numbers[same])
+            parts.append(ChunkRead(pick, tuple(ends[: len(coordinates)]), tuple(ends[len(coordinates) :]), picked))
         return parts
 
     def _ends(
         self, places: Sequence[Array], below: Sequence[int], above: Sequence[int]
     ) -> tuple[list[Array], list[Array]]:
-        """Return, for each of several places, the smallest and largest coordinates that are read around it."""
+        """Return the smallest and largest coordinates that are read around each of several places."""
         low, high = (
             [at + change for at, change in zip(places, input_steps, strict=True)] for input_steps in (below, above)
         )

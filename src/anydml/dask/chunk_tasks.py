@@ -51,31 +51,31 @@ class ChunkBuilder:
         self.name, self.mapping, self.output_bounds, self.grids = name, mapping, output_bounds, grids
         self.inputs, self.dtype, self.constants = inputs, dtype, constants
 
-    def chunk(self, number: ChunkIndex, chunks: Sequence[Chunk], arrays: Sequence[Any]) -> Array:
+    def chunk(self, chunk_index: ChunkIndex, chunks: Sequence[Chunk], arrays: Sequence[Any]) -> Array:
         """Build a chunk of the result.
 
         Args:
-            number: index of the chunk along each axis.
+            chunk_index: index of the chunk along each axis.
             chunks: the chunks of inputs that it reads.
             arrays: their elements, in the order of `chunks`.
 
         Raises:
             BindingError: an array does not have the type, dtype or shape that the Dask array declares.
         """
-        result = self._empty(number)
+        result = self._empty(chunk_index)
         chunk_arrays = [self._check(*chunk, array) for chunk, array in zip(chunks, arrays, strict=True)]
-        moves, constants = self._moves(number, {chunk: k for k, chunk in enumerate(chunks)}, len(chunk_arrays))
+        moves, constants = self._moves(chunk_index, {chunk: k for k, chunk in enumerate(chunks)}, len(chunk_arrays))
         _run(moves, [*chunk_arrays, result, *constants])
         return result
 
-    def piece(self, number: ChunkIndex, chunks: Sequence[Chunk], arrays: Sequence[Any]) -> Array:
+    def piece(self, chunk_index: ChunkIndex, chunks: Sequence[Chunk], arrays: Sequence[Any]) -> Array:
         """Pick the elements of some chunks that a chunk of the result reads, in the order in which it reads them.
 
         Arguments and errors are those of `chunk`.
         """
         chunk_arrays = [self._check(*chunk, array) for chunk, array in zip(chunks, arrays, strict=True)]
         moves, constants = self._moves(
-            number, {chunk: k for k, chunk in enumerate(chunks)}, len(chunk_arrays), are_all=False
+            chunk_index, {chunk: k for k, chunk in enumerate(chunks)}, len(chunk_arrays), are_all=False
         )
         packed, size = [], 0
         for move in moves:
@@ -85,37 +85,37 @@ class ChunkBuilder:
         _run(packed, [*chunk_arrays, piece, *constants])
         return piece
 
-    def assemble(self, number: ChunkIndex, groups: Sequence[Sequence[Chunk]], pieces: Sequence[Array]) -> Array:
+    def assemble(self, chunk_index: ChunkIndex, groups: Sequence[Sequence[Chunk]], pieces: Sequence[Array]) -> Array:
         """Build a chunk of the result from pieces.
 
         Args:
-            number: index of the chunk along each axis.
+            chunk_index: index of the chunk along each axis.
             groups: the chunks that each piece was picked from.
             pieces: as `piece` returns them.
         """
-        result = self._empty(number)
+        result = self._empty(chunk_index)
         place_of = {chunk: k for k, group in enumerate(groups) for chunk in group}
-        moves, constants = self._moves(number, place_of, len(groups))
+        moves, constants = self._moves(chunk_index, place_of, len(groups))
         packed, ends = list[Move](), [0] * len(groups)
         for move in moves:
-            if isinstance(move.source, Access) and (place := move.source.operand) < len(groups):
-                packed.append(move._replace(source=_pack(move, place, ends[place])))
-                ends[place] += _size(move)
+            if isinstance(move.source, Access) and (group_number := move.source.operand) < len(groups):
+                packed.append(move._replace(source=_pack(move, group_number, ends[group_number])))
+                ends[group_number] += _size(move)
             else:
                 packed.append(move)
         _run(packed, [*pieces, result, *constants])
         return result
 
-    def _empty(self, number: ChunkIndex) -> Array:
-        return np.empty(sizes_of(box_of_chunk(self.output_bounds, number)), self.dtype)
+    def _empty(self, chunk_index: ChunkIndex) -> Array:
+        return np.empty(sizes_of(box_of_chunk(self.output_bounds, chunk_index)), self.dtype)
 
     def _moves(
-        self, number: ChunkIndex, place_of: AnyMapping[Chunk, int], count: int, are_all: bool = True
+        self, chunk_index: ChunkIndex, place_of: AnyMapping[Chunk, int], count: int, are_all: bool = True
     ) -> tuple[list[Move], list[Array]]:
         """Return the moves from chunks to a chunk of the result.
 
         Args:
-            number: the number of the result's chunk.
+            chunk_index: the number of the result's chunk.
             place_of: the operand number of each chunk.
             count: the number of these operands; the result is the next one.
             are_all: whether these are all chunks that are read; if not, moves from other chunks are left out.
@@ -123,7 +123,7 @@ class ChunkBuilder:
         Returns:
             The moves, in order, and their operands after the result.
         """
-        box = box_of_chunk(self.output_bounds, number)
+        box = box_of_chunk(self.output_bounds, chunk_index)
         strides = Layout.packed(sizes_of(box), self.mapping.output.element_size).strides
         wanted_chunks: list[set[ChunkIndex]] = [set() for _ in self.grids]
         for k, chunk in place_of:
@@ -139,8 +139,8 @@ class ChunkBuilder:
             if operand is not None:
                 chunks = wanted_chunks[operand] if not are_all else None
                 for chunk_read in self.grids[operand].inside(part, chunks):
-                    place = place_of[operand, chunk_read.low]
-                    moves.append(self._move(operand, chunk_read, place, box, strides, count, added))
+                    chunk_operand = place_of[operand, chunk_read.low]
+                    moves.append(self._move(operand, chunk_read, chunk_operand, box, strides, count, added))
             elif are_all and isinstance(part, Move):
                 source = part.source
                 if isinstance(source, Access):
@@ -155,7 +155,7 @@ class ChunkBuilder:
         self,
         operand: int,
         chunk_read: ChunkRead,
-        place: int,
+        chunk_operand: int,
         box: Box,
         strides: Sequence[int],
         count: int,
@@ -166,7 +166,7 @@ class ChunkBuilder:
         chunk = grids.box(chunk_read.low)
         pitches = Layout.packed(sizes_of(chunk), grids.layout.element_size).strides
         to = access_in_box(move.destination, move.sizes, self.mapping.output, box, strides, count)
-        source = access_in_box(move.reads, move.sizes, grids.layout, chunk, pitches, place)
+        source = access_in_box(move.reads, move.sizes, grids.layout, chunk, pitches, chunk_operand)
         if isinstance(chunk_read.part, Pick) and picked:
             return chunk_read.part.cell_move(picked, to, chunk, pitches, source._replace(offset=0), added)
         return move._replace(destination=to, source=source)
@@ -178,8 +178,8 @@ class ChunkBuilder:
         is_numpys = isinstance(array, (np.ndarray, np.generic)) and not isinstance(array, np.ma.MaskedArray)
         if is_numpys and array.dtype == dtype and array.shape == shape:
             return np.asarray(array)
-        kind = type(array)
-        actual = f"{array.dtype} {array.shape}" if is_numpys else a(f"{kind.__module__}.{kind.__qualname__}")
+        class_ = type(array)
+        actual = f"{array.dtype} {array.shape}" if is_numpys else a(f"{class_.__module__}.{class_.__qualname__}")
         raise BindingError(
             f"{self.name}: chunk {chunk} of {name} is {actual}, but its Dask array declares {dtype} {shape}: pass the "
             f"right dtype, chunks or meta where {name} is created, for example to map_blocks",

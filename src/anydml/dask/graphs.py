@@ -87,33 +87,35 @@ def lazy_array(name: str, composer: Composer, value: Value, dtype: np.dtype[Any]
     shared, pieces = f"{key}-program", f"{key}-piece"
     graph: dict[Any, Any] = {shared: DataNode(shared, builder)}
     shared_task = TaskRef(shared)
-    for number, chunks in needs.items():
-        place = (key, *number)
-        if number not in groups:
+    for chunk_index, chunks in needs.items():
+        task_key = (key, *chunk_index)
+        if chunk_index not in groups:
             refs = [TaskRef((names[operand], *chunk)) for operand, chunk in chunks]
-            graph[place] = Task(place, _chunk, shared_task, number, tuple(chunks), *refs)
+            graph[task_key] = Task(task_key, _chunk, shared_task, chunk_index, tuple(chunks), *refs)
             continue
-        keys = [(pieces, *number, k) for k in range(len(groups[number]))]
-        for piece, group in zip(keys, groups[number], strict=True):
+        keys = [(pieces, *chunk_index, k) for k in range(len(groups[chunk_index]))]
+        for piece, group in zip(keys, groups[chunk_index], strict=True):
             refs = [TaskRef((names[operand], *chunk)) for operand, chunk in group]
-            graph[piece] = Task(piece, _piece, shared_task, number, group, *refs)
-        graph[place] = Task(place, _assemble, shared_task, number, groups[number], *map(TaskRef, keys))
+            graph[piece] = Task(piece, _piece, shared_task, chunk_index, group, *refs)
+        graph[task_key] = Task(task_key, _assemble, shared_task, chunk_index, groups[chunk_index], *map(TaskRef, keys))
     used = {operand for chunks in needs.values() for operand, _ in chunks}
     layers = HighLevelGraph.from_collections(key, graph, dependencies=[inputs[k] for k in sorted(used)])
     sizes = tuple(tuple(b - a for a, b in itertools.pairwise(axis)) or (0,) for axis in output_bounds)
     return Array(layers, key, sizes, dtype=dtype)
 
 
-def _chunk(builder: ChunkBuilder, number: ChunkIndex, chunks: tuple[Chunk, ...], *arrays: Any) -> Any:
-    return builder.chunk(number, chunks, arrays)
+def _chunk(builder: ChunkBuilder, chunk_index: ChunkIndex, chunks: tuple[Chunk, ...], *arrays: Any) -> Any:
+    return builder.chunk(chunk_index, chunks, arrays)
 
 
-def _piece(builder: ChunkBuilder, number: ChunkIndex, chunks: tuple[Chunk, ...], *arrays: Any) -> Any:
-    return builder.piece(number, chunks, arrays)
+def _piece(builder: ChunkBuilder, chunk_index: ChunkIndex, chunks: tuple[Chunk, ...], *arrays: Any) -> Any:
+    return builder.piece(chunk_index, chunks, arrays)
 
 
-def _assemble(builder: ChunkBuilder, number: ChunkIndex, groups: tuple[tuple[Chunk, ...], ...], *pieces: Any) -> Any:
-    return builder.assemble(number, groups, pieces)
+def _assemble(
+    builder: ChunkBuilder, chunk_index: ChunkIndex, groups: tuple[tuple[Chunk, ...], ...], *pieces: Any
+) -> Any:
+    return builder.assemble(chunk_index, groups, pieces)
 
 
 def _bounds(sizes: Sequence[int]) -> Bounds:
@@ -139,17 +141,17 @@ def _within_memory(
         needs: dict[ChunkIndex, Sequence[Chunk]] = {}
         groups: dict[ChunkIndex, tuple[tuple[Chunk, ...], ...]] = {}
         worst = 0, ()  # type: tuple[int, ChunkIndex]
-        for number, written, chunks, read in chunk_needs(mapping, parts, output_bounds, grids):
+        for chunk_index, written, chunks, read in chunk_needs(mapping, parts, output_bounds, grids):
             room, chunk_bytes = min(limit, max(MAX_TASK_CHUNKS * max(largest, written), SMALL_CHUNK)), written + read
-            needs[number] = chunks
+            needs[chunk_index] = chunks
             if chunk_bytes > room and len(chunks) > 1:
-                groups[number], chunk_bytes = _group(grids, written, chunks, room)
+                groups[chunk_index], chunk_bytes = _group(grids, written, chunks, room)
             if chunk_bytes > worst[0]:
-                worst = chunk_bytes, number
+                worst = chunk_bytes, chunk_index
         if worst[0] <= limit:
             return needs, groups, tuple(output_bounds)
-        number = worst[1]
-        chunk_bytes = max([grids[operand].size(chunk) for operand, chunk in needs[number]], default=0)
+        chunk_index = worst[1]
+        chunk_bytes = max([grids[operand].size(chunk) for operand, chunk in needs[chunk_index]], default=0)
         if chunk_bytes + mapping.output.element_size > limit:
             raise BindingError(
                 f"{name}: a task needs a whole chunk of {bytes_text(chunk_bytes)}, and memory for its result, but "
@@ -157,7 +159,8 @@ def _within_memory(
                 "dask.config.set({'anydml.memory': …})"
             )
         _, axis = max(
-            (axis[k + 1] - axis[k], place) for place, (axis, k) in enumerate(zip(output_bounds, number, strict=True))
+            (axis[k + 1] - axis[k], result_axis)
+            for result_axis, (axis, k) in enumerate(zip(output_bounds, chunk_index, strict=True))
         )
         output_bounds[axis] = tuple(
             sorted({*output_bounds[axis], *((a + b) // 2 for a, b in itertools.pairwise(output_bounds[axis]))})
@@ -167,7 +170,7 @@ def _within_memory(
 def _group(
     grids: Sequence[ChunkGrid], written: int, chunks: Sequence[Chunk], room: int
 ) -> tuple[tuple[tuple[Chunk, ...], ...], int]:
-    """Divide chunks among tasks that pick pieces; one more task assembles the pieces.
+    """Divide chunks among tasks, each of which picks a piece; a final task assembles the pieces.
 
     Args:
         grids: chunks of the inputs.
@@ -180,12 +183,12 @@ def _group(
     """
     groups: list[list[Chunk]] = []
     largest = room_left = 0
-    for operand, number in chunks:
-        size = grids[operand].size(number)
+    for operand, chunk_index in chunks:
+        size = grids[operand].size(chunk_index)
         if size > room_left:
             groups.append([])
             room_left = room // MAX_TASK_CHUNKS
-        groups[-1].append((operand, number))
+        groups[-1].append((operand, chunk_index))
         room_left -= size
         largest = max(largest, room // MAX_TASK_CHUNKS - room_left)
     return tuple(map(tuple, groups)), written + max(written, largest)

@@ -21,7 +21,7 @@ MEMBERS = {
 """Members of DML_SCALAR_UNION, which stores a FLOAT16 as the bits of a UInt16."""
 
 
-def parse_enum(kind: type[NamedEnum], value: Any, place: JsonPath) -> NamedEnum:
+def parse_enum(enum_class: type[NamedEnum], value: Any, place: JsonPath) -> NamedEnum:
     """Parse an enumeration member, given by its full or abbreviated name.
 
     Raises:
@@ -29,12 +29,14 @@ def parse_enum(kind: type[NamedEnum], value: Any, place: JsonPath) -> NamedEnum:
     """
     if isinstance(value, str):
         try:
-            return kind.parse(value)
+            return enum_class.parse(value)
         except ValueError:
             pass
-    advice = did_you_mean(value.removeprefix(kind.prefix()), kind.__members__) if isinstance(value, str) else ""
-    hint = f"there are {names(kind.__members__)}{advice}"
-    raise place.error(f"{show(value)} is not a {kind.prefix().removesuffix('_')}; {hint}")
+    advice = (
+        did_you_mean(value.removeprefix(enum_class.prefix()), enum_class.__members__) if isinstance(value, str) else ""
+    )
+    hint = f"there are {names(enum_class.__members__)}{advice}"
+    raise place.error(f"{show(value)} is not a {enum_class.prefix().removesuffix('_')}; {hint}")
 
 
 def parse_value_type(value: Any, place: JsonPath) -> DataType:

@@ -141,11 +141,11 @@ def _sequence(data_type: DataType, fields: schema.SequenceFields, place: JsonPat
 def _file(values: dict[str, Any], data_type: DataType | None, folder: Folder, place: JsonPath) -> Initializer:
     written = schema.parse(schema.FileSourceFields, values, place).source_path
     path_place = place / "sourcePath"
-    kind = extension(written)
-    if kind in IMAGES:
+    suffix = extension(written)
+    if suffix in IMAGES:
         raise path_place.error(f"{show(written)} is an image; read its pixels into a .npy file first")
     path = folder.source(written, path_place)
-    if kind == ".npy":
+    if suffix == ".npy":
         return _npy(path, data_type, path_place)
     if data_type is None:
         raise path_place.error(f"{show(written)} is raw bytes; give their initialValuesDataType")
@@ -174,9 +174,9 @@ def _npy(path: Path, data_type: DataType | None, place: JsonPath) -> Initializer
 def _stored_type(header: npy.NpyFile, place: JsonPath) -> DataType:
     """Return the data type of a .npy file's elements; bool is read as INT8, as in DxDispatch."""
     dtype = header.dtype
-    kind = ("i", 1) if dtype == np.bool_ else (dtype.kind, dtype.itemsize)
+    code_and_size = ("i", 1) if dtype == np.bool_ else (dtype.kind, dtype.itemsize)
     for data_type in DataType:
-        if kind == (data_type.dtype.kind, data_type.itemsize):
+        if code_and_size == (data_type.dtype.kind, data_type.itemsize):
             return data_type
     types = ", ".join(t.name for t in DataType)
     raise place.error(f"{header.path} holds elements of type {dtype}, but must be one of {types}")

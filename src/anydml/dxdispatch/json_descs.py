@@ -63,7 +63,7 @@ def parse_operator_type(text: str, place: JsonPath) -> type[OperatorDesc]:
     raise place.error(f"{show(text)} is not supported; {LISTED}{advice}")
 
 
-def parse_desc(kind: type[OperatorDesc], value: Any, place: JsonPath) -> OperatorDesc:
+def parse_desc(desc_class: type[OperatorDesc], value: Any, place: JsonPath) -> OperatorDesc:
     """Parse an operator desc from its JSON object.
 
     Unknown fields are ignored, as in DxDispatch. The operator's rules are not checked here.
@@ -72,20 +72,23 @@ def parse_desc(kind: type[OperatorDesc], value: Any, place: JsonPath) -> Operato
         ModelError: a field is missing or of the wrong type, or a count differs from the length of its array.
     """
     desc = _object(value, place)
-    hints = typing.get_type_hints(kind)
+    hints = typing.get_type_hints(desc_class)
     values: dict[str, Any] = {}
-    for field in dataclasses.fields(typing.cast(Any, kind)):
+    for field in dataclasses.fields(typing.cast(Any, desc_class)):
         name, hint = camel(field.name), hints[field.name]
         optional = isinstance(hint, types.UnionType) and types.NoneType in hint.__args__
         if name not in desc or (desc[name] is None and optional):
             # Only operators that are not DirectML's have fields with defaults in files.
-            if field.default is not dataclasses.MISSING and not kind.OPERATOR.startswith("DML_"):
+            if field.default is not dataclasses.MISSING and not desc_class.OPERATOR.startswith("DML_"):
                 values[field.name] = field.default
             elif optional:
                 values[field.name] = None
             else:
                 raise _missing_field_error(
-                    desc, name, place, [camel(declared.name) for declared in dataclasses.fields(typing.cast(Any, kind))]
+                    desc,
+                    name,
+                    place,
+                    [camel(declared.name) for declared in dataclasses.fields(typing.cast(Any, desc_class))],
                 )
             continue
         field_place = place / name
@@ -109,7 +112,7 @@ def parse_desc(kind: type[OperatorDesc], value: Any, place: JsonPath) -> Operato
             values[field.name] = parse_scalar(desc[name], data_type, field_place)
         else:
             values[field.name] = _parse_single(_without_none(hint), desc[name], field_place)
-    return kind(**values)
+    return desc_class(**values)
 
 
 def _without_none(hint: Any) -> Any:
@@ -132,9 +135,9 @@ def parse_tensor(value: Any, place: JsonPath) -> TensorDesc:
         ModelError: a field is missing or of the wrong type, or DimensionCount differs from the length of Sizes.
     """
     fields = _object(value, place)
-    kind = fields.get("Type", "BUFFER")
-    if kind not in ("BUFFER", "DML_TENSOR_TYPE_BUFFER"):
-        raise (place / "Type").error(f"{show(kind)} is not supported, only DML_TENSOR_TYPE_BUFFER")
+    tensor_type = fields.get("Type", "BUFFER")
+    if tensor_type not in ("BUFFER", "DML_TENSOR_TYPE_BUFFER"):
+        raise (place / "Type").error(f"{show(tensor_type)} is not supported, only DML_TENSOR_TYPE_BUFFER")
     if "Desc" in fields:
         place = place / "Desc"
         fields = _object(fields["Desc"], place)

@@ -217,10 +217,10 @@ def _dispatchable(
     if schema.parse(schema.KindFields, value, place).type.lower() == "onnx":
         return load_onnx(name, value, folder, place)
     fields = schema.parse(schema.DispatchableFields, value, place)
-    kind = parse_operator_type(fields.type, place / "type")
+    desc_class = parse_operator_type(fields.type, place / "type")
     key = next((key for key in ("Desc", "desc") if key in value), None)
     field_place = place / key if key else place
-    desc = parse_desc(kind, value[key] if key else value, field_place)
+    desc = parse_desc(desc_class, value[key] if key else value, field_place)
     return Dispatchable(field_place, name, desc, _bindings(fields.bindings, resources, place / "bindings"))
 
 
@@ -231,18 +231,18 @@ def _command(
     folder: Folder,
     place: JsonPath,
 ) -> Command:
-    kind = schema.parse(schema.CommandFields, value, place).type.lower()
-    if kind == "dispatch":
+    command_type = schema.parse(schema.CommandFields, value, place).type.lower()
+    if command_type == "dispatch":
         dispatch = schema.parse(schema.DispatchFields, value, place)
         dispatchable = dispatchables.get(dispatch.dispatchable)
         if dispatchable is None:
             hint = f"the model has {names(dispatchables)}{did_you_mean(dispatch.dispatchable, dispatchables)}"
             raise (place / "dispatchable").error(f"there is no dispatchable {show(dispatch.dispatchable)}; {hint}")
         return Dispatch(place, dispatchable, _bindings(dispatch.bindings, resources, place / "bindings"))
-    if kind == "print":
+    if command_type == "print":
         fields = schema.parse(schema.PrintFields, value, place)
         return Print(place, _find_resource(fields.resource, resources, place / "resource"), fields.verbose)
-    if kind == "writefile":
+    if command_type == "writefile":
         write = schema.parse(schema.WriteFileFields, value, place)
         path_place = place / "targetPath"
         if extension(write.target_path) in IMAGES:
@@ -250,7 +250,7 @@ def _command(
         resource = _find_resource(write.resource, resources, place / "resource")
         return WriteFile(place, resource, folder.target(write.target_path, path_place), tuple(write.dimensions))
     kinds = ("dispatch", "print", "writeFile")
-    advice = did_you_mean(kind, kinds)
+    advice = did_you_mean(command_type, kinds)
     raise (place / "type").error(f"there is no command {show(value['type'])}; there are {names(kinds)}{advice}")
 
 

@@ -190,11 +190,11 @@ _WORDS = {
 }
 
 
-def parse(kind: type[F], value: Any, place: JsonPath) -> F:
+def parse(fields_class: type[F], value: Any, place: JsonPath) -> F:
     """Parse one object of the file.
 
     Args:
-        kind: the class of the object.
+        fields_class: the class of the object.
         value: the JSON value.
         place: its JSON path.
 
@@ -202,12 +202,12 @@ def parse(kind: type[F], value: Any, place: JsonPath) -> F:
         ModelError: a field is missing or of the wrong type; the message names the first such field.
     """
     try:
-        return kind.model_validate(value)
+        return fields_class.model_validate(value)
     except ValidationError as error:
-        raise _explain(error, kind, value, place) from None
+        raise _explain(error, fields_class, value, place) from None
 
 
-def _explain(error: ValidationError, kind: type[Fields], value: Any, place: JsonPath) -> ModelError:
+def _explain(error: ValidationError, fields_class: type[Fields], value: Any, place: JsonPath) -> ModelError:
     errors = error.errors(include_url=False)
     lacks = {error["loc"] for error in errors if error["type"] == "missing"}
     if error.title == FileFields.__name__ and lacks == {(name,) for name in FileFields.model_fields}:
@@ -222,7 +222,7 @@ def _explain(error: ValidationError, kind: type[Fields], value: Any, place: Json
             place = place / key
     if first["type"] == "missing":
         name = str(first["loc"][-1])
-        known_keys = {field.alias or key for key, field in kind.model_fields.items()}
+        known_keys = {field.alias or key for key, field in fields_class.model_fields.items()}
         close_name = (
             closest_name(name, [key for key in value if key not in known_keys]) if isinstance(value, dict) else None
         )

@@ -44,9 +44,9 @@ class Timing:
         if self.repeat < 1:
             raise ValueError(f"repeat must be 1 or more, not {self.repeat}: a sample needs a dispatch")
         for name in ("iterations", "repeat", "milliseconds", "interval", "warmup"):
-            number = getattr(self, name) or 0
-            if not 0 <= number < 1 << 32:
-                raise ValueError(f"{name} must be 0 or more and less than 2³², as in DxDispatch, not {number}")
+            count = getattr(self, name) or 0
+            if not 0 <= count < 1 << 32:
+                raise ValueError(f"{name} must be 0 or more and less than 2³², as in DxDispatch, not {count}")
         if self.verbosity not in (0, 1, 2):
             raise ValueError(f"verbosity must be 0, 1 or 2, not {self.verbosity}")
 

@@ -71,9 +71,9 @@ def _model(root: Mapping[str, Any], place: JsonPath, graphs: Mapping[str, list[s
         if name in graphs:
             yield from _fields(dispatchable, place / "dispatchables" / name, schema.OnnxFields)
             continue
-        kind = parse_operator_type(dispatchable.get("type", dispatchable.get("Type")), place)
-        points[name] = [camel(field) for field in (*kind.INPUTS, *kind.OUTPUTS)]
-        yield from _dispatchable(kind, dispatchable, place / "dispatchables" / name)
+        desc_class = parse_operator_type(dispatchable.get("type", dispatchable.get("Type")), place)
+        points[name] = [camel(field) for field in (*desc_class.INPUTS, *desc_class.OUTPUTS)]
+        yield from _dispatchable(desc_class, dispatchable, place / "dispatchables" / name)
     for i, command in enumerate(root["commands"]):
         command_place = place / "commands" / i
         fields = _COMMANDS[command["type"].lower()]
@@ -96,31 +96,31 @@ def _resource(resource: Mapping[str, Any], place: JsonPath) -> Iterator[_Found]:
                 yield from _fields(element, values_place / i, schema.ListElementFields)
 
 
-def _dispatchable(kind: type[OperatorDesc], dispatchable: Mapping[str, Any], place: JsonPath) -> Iterator[_Found]:
+def _dispatchable(desc_class: type[OperatorDesc], dispatchable: Mapping[str, Any], place: JsonPath) -> Iterator[_Found]:
     key = next((key for key in ("Desc", "desc") if key in dispatchable), None)
     fields = _known_names(schema.DispatchableFields)
-    desc_fields = _desc_fields(kind)
+    desc_fields = _desc_fields(desc_class)
     if key is None:
         yield from _unknown_values(dispatchable, place, [*fields, *desc_fields])
-        yield from _tensors(kind, dispatchable, place)
+        yield from _tensors(desc_class, dispatchable, place)
     else:
         yield from _unknown_values(dispatchable, place, fields)
         yield from _unknown_values(dispatchable[key], place / key, desc_fields)
-        yield from _tensors(kind, dispatchable[key], place / key)
-    points = [camel(field) for field in (*kind.INPUTS, *kind.OUTPUTS)]
+        yield from _tensors(desc_class, dispatchable[key], place / key)
+    points = [camel(field) for field in (*desc_class.INPUTS, *desc_class.OUTPUTS)]
     yield from _bindings(dispatchable.get("bindings", {}), place / "bindings", points)
 
 
-def _desc_fields(kind: type[OperatorDesc]) -> list[str]:
-    fields = [camel(field.name) for field in dataclasses.fields(cast(Any, kind))]
+def _desc_fields(desc_class: type[OperatorDesc]) -> list[str]:
+    fields = [camel(field.name) for field in dataclasses.fields(cast(Any, desc_class))]
     counts = [f"{name.removesuffix('Tensors')}Count" for name in fields if name.endswith("Tensors")]
     counts += ["RepeatsCount"] if "Repeats" in fields else []
     counts += ["ScaleCount"] if "Scales" in fields else []
     return [*fields, *counts, "DimensionCount"]
 
 
-def _tensors(kind: type[OperatorDesc], desc: Mapping[str, Any], place: JsonPath) -> Iterator[_Found]:
-    for field in (*kind.INPUTS, *kind.OUTPUTS):
+def _tensors(desc_class: type[OperatorDesc], desc: Mapping[str, Any], place: JsonPath) -> Iterator[_Found]:
+    for field in (*desc_class.INPUTS, *desc_class.OUTPUTS):
         name = camel(field)
         tensors = desc.get(name)
         if isinstance(tensors, list):
@@ -147,12 +147,14 @@ def _bindings(bindings: Mapping[str, Any], place: JsonPath, points: Iterable[str
                 yield from _fields(binding, binding_place, schema.BindingFields)
 
 
-def _fields(value: Mapping[str, Any], place: JsonPath, *kinds: type[schema.Fields]) -> Iterator[_Found]:
-    yield from _unknown_values(value, place, [name for kind in kinds for name in _known_names(kind)])
+def _fields(value: Mapping[str, Any], place: JsonPath, *fields_classes: type[schema.Fields]) -> Iterator[_Found]:
+    yield from _unknown_values(
+        value, place, [name for fields_class in fields_classes for name in _known_names(fields_class)]
+    )
 
 
-def _known_names(kind: type[schema.Fields]) -> list[str]:
-    return [*(str(field.alias) for field in kind.model_fields.values()), *kind.ELSEWHERE]
+def _known_names(fields_class: type[schema.Fields]) -> list[str]:
+    return [*(str(field.alias) for field in fields_class.model_fields.values()), *fields_class.ELSEWHERE]
 
 
 def _unknown_values(

@@ -46,7 +46,7 @@ class ProgramCache:
         self._young_bytes = 0
 
     def find(self, key: Hashable, make: Callable[[], Made]) -> Made:
-        """Return the program of a key; one that is not cached is made, and cached unless it exceeds half the budget.
+        """Return the program of a key: a cached one, or a new one, which is cached unless it exceeds half the budget.
 
         Two threads may make the same program concurrently; either is used.
         """

@@ -14,11 +14,23 @@ from anydml.explain.svg import COLOURS, LINE, arrow, escape, shorten, svg
 from anydml.moves.move import Access, Move
 from anydml.text import count_noun
 
-WIDTH, HEIGHT, MIN_PART, MIN_TENSOR = 220, 180, 6, 28
-"""Pixels of the longest axes, and the least pixels of parts and tensors, which are then not to scale."""
+WIDTH = 220
+"""Pixels of the longest horizontal axis."""
 
-MAX_TENSORS, MAX_MOVES = 40, 64
-"""Tensors and moves that one picture shows at most; a page has the rest in its tables."""
+HEIGHT = 180
+"""Pixels of the longest vertical axis."""
+
+MIN_PART = 6
+"""Minimum pixels of a part of a tensor, which is then not to scale."""
+
+MIN_TENSOR = 28
+"""Minimum pixels of a tensor, which is then not to scale."""
+
+MAX_TENSORS = 40
+"""Maximum number of tensors in a picture; the tables of a page have the rest."""
+
+MAX_MOVES = 64
+"""Maximum number of moves in a picture; the tables of a page have the rest."""
 
 Range = tuple[int, int]
 
@@ -65,7 +77,7 @@ class Sheet:
         )
 
 
-def picture(section: Section, number: int = 0, is_alone: bool = True) -> str:
+def picture(section: Section, operand_number: int = 0, is_alone: bool = True) -> str:
     """Draw the boxes that the moves of a section access, as SVG."""
     sheets, columns = _sheets(section)
     moves = section.moves
@@ -85,7 +97,7 @@ def picture(section: Section, number: int = 0, is_alone: bool = True) -> str:
                 for place in stripes
             ]
             if sheets[k].depth:
-                # Cells further to the front, above or to the right hide others, and so are drawn after them.
+                # Cells in front, above or to the right hide other cells, and so are drawn last.
                 drawn.sort(key=lambda rectangle: (-rectangle[2][0], -rectangle[1][1], rectangle[1][0]))
             for n, place, (start, end) in drawn:
                 sheet_svg += _part(moves[n], n % COLOURS, place, end - start if sheets[k].depth else 0)
@@ -103,12 +115,12 @@ def picture(section: Section, number: int = 0, is_alone: bool = True) -> str:
     if len(moves) > MAX_MOVES:
         text.append(f"and {count_noun(len(moves) - MAX_MOVES, 'more move')}")
     about = "; ".join(f"#{k}: {sheet.tensor}" for k, sheet in sheets.items())
-    return svg(section.title, about, columns, [*parts, *lines], number, is_alone, text=text)
+    return svg(section.title, about, columns, [*parts, *lines], operand_number, is_alone, text=text)
 
 
-def _sheet(number: int, sheet: Sheet) -> Iterator[str]:
+def _sheet(operand_number: int, sheet: Sheet) -> Iterator[str]:
     tensor = sheet.tensor
-    lines = _label(number, tensor)
+    lines = _label(operand_number, tensor)
     for i, line in enumerate(lines, 1):
         y = sheet.y - sheet.depth - 7 - LINE * (len(lines) - i)
         yield f'<text class="head" x="{sheet.x}" y="{y}">{escape(line)}</text>'
@@ -158,11 +170,11 @@ def _sheets(section: Section) -> tuple[dict[int, Sheet], list[Column]]:
     return sheets, positions
 
 
-def _label(number: int, tensor: Tensor) -> list[str]:
+def _label(operand_number: int, tensor: Tensor) -> list[str]:
     """Return the lines above a tensor."""
     size = f"{tensor.type_name} {list(tensor.sizes)}, {tensor.bytes_spanned:,} B" + ("" if tensor.is_packed else " *")
     chunks = [f"chunks {list(tensor.chunks)}"] if tensor.chunks else []
-    return [f"#{number} {shorten(tensor.name, 40)}", size, *chunks]
+    return [f"#{operand_number} {shorten(tensor.name, 40)}", size, *chunks]
 
 
 def _flat(tensor: Tensor, axes: Sequence[int], ranges: Sequence[Range]) -> tuple[int, int, int]:
@@ -179,7 +191,7 @@ def _rows_and_columns(tensor: Tensor, down: Sequence[int]) -> tuple[int, int]:
 
 
 def _axes_down(section: Section) -> list[tuple[int, ...]]:
-    """Return the vertical axes: for all tensors of a rank, those that any move cuts, else all but the last."""
+    """Return the vertical axes of the tensors of each rank: the axes that any move cuts, or else all but the last."""
     cut: dict[int, set[int]] = {}
     for move in section.moves[:MAX_MOVES]:
         for end in (move.source, move.destination):
@@ -265,7 +277,7 @@ def touched_range(section: Section, access: Access, move: Move) -> list[Range]:
     low, high = _coordinates(tensor, first), _coordinates(tensor, last)
     ranges: list[Range] = []
     for axis, (a, b) in enumerate(zip(low, high, strict=True)):
-        # If an outer axis advances, the axes inside it are covered whole.
+        # If an outer axis advances, all axes after it are covered whole.
         wraps = any(low[k] != high[k] for k in range(axis)) and any(
             _continues_on_axis(tensor, axis, size, stride) for size, stride in varying
         )

@@ -10,8 +10,11 @@ from dataclasses import dataclass
 
 from anydml.explain.section import Tensor
 
-MARGIN, MIDDLE = 16, 150
-"""Pixels around and between tensors, and between columns, where the arrows are."""
+MARGIN = 16
+"""Pixels around and between tensors."""
+
+MIDDLE = 150
+"""Pixels between columns, where the arrows are."""
 
 _ROLES = (("input", "constant"), ("scratch",), ("output",))
 

@@ -20,11 +20,23 @@ from anydml.explain.svg import COLOURS, arrow, escape, shorten, svg
 from anydml.moves.move import Access, Move
 from anydml.text import count_noun
 
-WIDTH, HEIGHT, GAP, LABEL = 40, 26, 10, 22
-"""Sizes in pixels of an element's box, of the gap between matrices, and of a tensor's label."""
+WIDTH = 40
+"""Width of an element's box, in pixels."""
 
-MAX_ARROWED, MAX_ARROWS = 30, 12
-"""Maximum numbers of elements and of lines for which all lines are always shown."""
+HEIGHT = 26
+"""Height of an element's box, in pixels."""
+
+GAP = 10
+"""Height of the gap between the matrices of a tensor, in pixels."""
+
+LABEL = 22
+"""Height of a tensor's label, in pixels."""
+
+MAX_ARROWED = 30
+"""Maximum number of elements for which all lines are always shown."""
+
+MAX_ARROWS = 12
+"""Maximum number of lines that are all shown always."""
 
 
 @dataclass(frozen=True)
@@ -86,13 +98,13 @@ class Grid:
         return x, min(ys) + round(3 + 3 * share if share < 1 else HEIGHT - 3 - 3 * (2 - share)), side
 
 
-def picture(section: Section, journeys: Journeys, number: int = 0, is_alone: bool = True) -> str:
+def picture(section: Section, journeys: Journeys, operand_number: int = 0, is_alone: bool = True) -> str:
     """Draw every element of a small section, as SVG.
 
     Args:
         section: what is drawn.
         journeys: the origin of each element.
-        number: as for `svg`.
+        operand_number: as for `svg`.
         is_alone: as for `svg`.
     """
     longest = max(map(len, journeys.labels.values()), default=1)
@@ -126,7 +138,7 @@ def picture(section: Section, journeys: Journeys, number: int = 0, is_alone: boo
     drawing += [*overwritten, *(line for column, _, values in parts for line in column.group(values))]
     about = "; ".join(f"#{k}: {tensor}" for k, tensor in enumerate(section.tensors))
     is_quiet = sum(tensor.count for tensor in section.tensors) > MAX_ARROWED or line_count > MAX_ARROWS
-    return svg(section.title, about, columns, drawing, number, is_alone, is_quiet)
+    return svg(section.title, about, columns, drawing, operand_number, is_alone, is_quiet)
 
 
 def _box(grid: Grid, cell: Cell, colours: Sequence[int], about: str) -> Iterator[str]:
@@ -147,8 +159,8 @@ def _box(grid: Grid, cell: Cell, colours: Sequence[int], about: str) -> Iterator
 
 def _value(grid: Grid, cell: int, colours: Sequence[int], label: str) -> str:
     x, y = grid.corner(cell)
-    kind = {0: "value still", 1: f"value v{colours[0] if colours else 0}"}.get(len(colours), "value")
-    return f'<text class="{kind}" x="{x + grid.cell // 2}" y="{y + 18}">{escape(label)}</text>'
+    css_class = {0: "value still", 1: f"value v{colours[0] if colours else 0}"}.get(len(colours), "value")
+    return f'<text class="{css_class}" x="{x + grid.cell // 2}" y="{y + 18}">{escape(label)}</text>'
 
 
 def _paint(runs: Sequence[Run], colours: Sequence[int]) -> tuple[dict[Cell, list[int]], dict[Cell, int]]:

@@ -18,8 +18,10 @@ from anydml.moves.move import Access, Fill, Lookup, Move
 from anydml.text import escape_controls
 
 MAX_CELLS = 480
+"""Maximum number of elements of all operands for which every element is drawn."""
+
 MAX_DRAWN_RUNS = 2000
-"""Maximum numbers of elements of all operands, and of runs, for which every element is drawn."""
+"""Maximum number of runs for which every element is drawn."""
 
 MAX_LABEL = 8
 """Maximum number of characters of an element's value."""
@@ -79,12 +81,12 @@ def is_small(section: Section) -> bool:
 def follow(section: Section) -> Journeys:
     """Follow every element of a small section."""
     memory = _Memory(section)
-    runs = tuple(run for number, move in enumerate(section.moves) for run in memory.run(number, move))
+    runs = tuple(run for move_number, move in enumerate(section.moves) for run in memory.run(move_number, move))
     return Journeys(runs, memory.labels)
 
 
 class _Memory:
-    """The elements of all operands: their bytes, if known, and their labels."""
+    """The elements of all operands: the label of each element, and its bytes if they are known."""
 
     def __init__(self, section: Section) -> None:
         self.tensors = section.tensors
@@ -105,7 +107,7 @@ class _Memory:
                     self.labels[operand, cell] = unknown if element is None else _format_value(element)
             self.cells.append(places)
 
-    def run(self, number: int, move: Move) -> Iterator[Run]:
+    def run(self, move_number: int, move: Move) -> Iterator[Run]:
         for coordinates in itertools.product(*map(range, move.sizes)):
             indices: list[Cell] = []
             destination: tuple[Cell, ...] = ()
@@ -128,7 +130,7 @@ class _Memory:
             if skipped:
                 destination = ()
             self._write(destination, source, fill)
-            yield Run(number, destination, source, fill, tuple(dict.fromkeys(indices)), skipped)
+            yield Run(move_number, destination, source, fill, tuple(dict.fromkeys(indices)), skipped)
 
     def _cells(self, access: Access, coordinates: tuple[int, ...], size: int, indices: list[Cell]) -> tuple[Cell, ...]:
         byte, places = self._address(access, coordinates, indices), self.cells[access.operand]

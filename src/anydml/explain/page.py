@@ -89,7 +89,11 @@ def page(title: str, sections: Sequence[Section], notes: Sequence[str]) -> str:
             f"<style>{_CSS}</style>\n</head>\n<body>\n<main>",
             f"<h1>{escape(title)}</h1>",
             *(_costs(sections) if len(sections) > 1 else ()),
-            *(line for number, section in enumerate(sections) for line in _section(section, number, title)),
+            *(
+                line
+                for section_number, section in enumerate(sections)
+                for line in _section(section, section_number, title)
+            ),
             *([f"<p>{escape(notation(sections))}</p>"] if sections else []),
             *(f"<p>{escape(note)}</p>" for note in notes),
             f"</main>\n<script>{_SCRIPT}</script>\n</body>\n</html>\n",
@@ -131,29 +135,33 @@ def fragment(sections: Sequence[Section], notes: Sequence[str]) -> str:
     return "\n".join(
         [
             "<div>",
-            *(line for number, section in enumerate(sections) for line in _section(section, number + start, None)),
+            *(
+                line
+                for section_number, section in enumerate(sections)
+                for line in _section(section, section_number + start, None)
+            ),
             *(f"<p>{escape(note)}</p>" for note in notes),
             "</div>",
         ]
     )
 
 
-def drawing(section: Section, number: int = 0) -> str:
+def drawing(section: Section, section_number: int = 0) -> str:
     """Draw a section: every element if it is small, else boxes to scale."""
     if is_small(section):
-        return elements.picture(section, follow(section), number)
-    return box_drawing.picture(section, number)
+        return elements.picture(section, follow(section), section_number)
+    return box_drawing.picture(section, section_number)
 
 
-def _section(section: Section, number: int, title: str | None) -> Iterator[str]:
+def _section(section: Section, section_number: int, title: str | None) -> Iterator[str]:
     """Yield the HTML of a section, in a page with this title, or in a fragment for None."""
     journeys = follow(section) if is_small(section) else None
     if journeys is None:
-        drawn = box_drawing.picture(section, number, is_alone=False)
+        drawn = box_drawing.picture(section, section_number, is_alone=False)
     else:
-        drawn = elements.picture(section, journeys, number, is_alone=False)
+        drawn = elements.picture(section, journeys, section_number, is_alone=False)
     name = escape(shorten(section.title))
-    yield f'<section id="section-{number}" aria-label="{name}">'
+    yield f'<section id="section-{section_number}" aria-label="{name}">'
     if title not in (None, section.title):
         yield f"<h2>{escape(section.title)}</h2>"
     region = f'class="scroll" style="overflow-x:auto" tabindex="0" role="region" aria-label="picture of {name}"'

@@ -130,40 +130,44 @@ def section(
         chunks: sizes of a chunk by operand number, of arrays that are stored in chunks.
     """
     tensors = []
-    for number, operand in enumerate(program.operands):
-        shape = shapes.get(number)
-        array = values.get(number)
+    for operand_number, operand in enumerate(program.operands):
+        shape = shapes.get(operand_number)
+        array = values.get(operand_number)
         if array is None and operand.value is not None and operand.value.nbytes <= MAX_VALUES:
             array = np.asarray(operand.value)
         if shape is None and (shown := operand.value if array is None else array) is not None:
             shape = (shown.shape, shown.strides, shown.dtype)
-        tensors.append(replace(_tensor(program, number, operand, shape, array), chunks=chunks.get(number, ())))
+        tensors.append(
+            replace(_tensor(program, operand_number, operand, shape, array), chunks=chunks.get(operand_number, ()))
+        )
     return Section(title, program, tuple(tensors), compiled)
 
 
-def _tensor(program: Program, number: int, operand: Operand, shape: Shape | None, values: Array | None) -> Tensor:
+def _tensor(
+    program: Program, operand_number: int, operand: Operand, shape: Shape | None, values: Array | None
+) -> Tensor:
     name = f"{operand.name}, because {operand.reason}" if operand.reason else operand.name
     if shape is not None:
         sizes, strides, dtype = shape
         if values is not None and (values.nbytes > MAX_VALUES or values.shape != sizes or values.dtype != dtype):
             values = None
         return Tensor(name, operand.role, sizes, strides, dtype.itemsize, dtype, values)
-    touched = [*_touched_ends(program, number)]
+    touched = [*_touched_ends(program, operand_number)]
     element = math.gcd(*(size for _, size in touched)) or 1
     size = operand.size or max((end for end, _ in touched), default=0)
     return Tensor(name, operand.role, (-(-size // element),), (element,), element)
 
 
-def _touched_ends(program: Program, number: int) -> Iterator[tuple[int, int]]:
+def _touched_ends(program: Program, operand_number: int) -> Iterator[tuple[int, int]]:
     """Yield the end of each move's box in an operand, and its element size, in bytes."""
     for move in program.moves:
         for end in (move.destination, move.source):
-            if isinstance(end, Access) and end.operand == number and 0 not in move.sizes:
+            if isinstance(end, Access) and end.operand == operand_number and 0 not in move.sizes:
                 yield _last_byte(end, move.sizes) + move.element_size, move.element_size
         for lookup in move.every_lookup():
-            if lookup.operand == number and 0 not in move.sizes:
+            if lookup.operand == operand_number and 0 not in move.sizes:
                 size = np.dtype(lookup.dtype).itemsize
-                reach = Access(number, lookup.offset, lookup.strides, lookup.lookups)
+                reach = Access(operand_number, lookup.offset, lookup.strides, lookup.lookups)
                 yield _last_byte(reach, move.sizes) + size, size
 
 

@@ -7,8 +7,11 @@ from collections.abc import Iterator, Sequence
 
 from anydml.explain.stripes import Place
 
-DEPTH, APART = 56, 5
-"""Pixels by which all axes but the last two go back, and the least pixels between two lines of a grid."""
+DEPTH = 56
+"""Pixels by which all axes except the last two go back."""
+
+APART = 5
+"""Minimum pixels between two lines of a grid."""
 
 
 def sides(place: Place, depth: int) -> list[str]:

@@ -9,8 +9,11 @@ from typing import NamedTuple
 Place = tuple[int, int, int, int]
 """x, y, width and height."""
 
-MAX_STRIPES, MIN_STRIPE = 4, 6
-"""Maximum number of stripes per move, and minimum width of a stripe in pixels, if there is room."""
+MAX_STRIPES = 4
+"""Maximum number of stripes per move."""
+
+MIN_STRIPE = 6
+"""Minimum width of a stripe in pixels, if there is room."""
 
 
 class Touch(NamedTuple):
@@ -43,14 +46,14 @@ def divide_into_stripes(moves: Sequence[Sequence[Touch]]) -> tuple[list[list[tup
     Returns:
         For each move, the operands that it accesses with their places; and whether any place consists of stripes.
     """
-    touches = [(number, touch) for number, of_move in enumerate(moves) for touch in of_move]
+    touches = [(move_number, touch) for move_number, of_move in enumerate(moves) for touch in of_move]
     neighbours = [
         [
             k
             for k, (other_number, neighbour) in enumerate(touches)
-            if other_number != number and _share_stripe(touch, neighbour, number < other_number)
+            if other_number != move_number and _share_stripe(touch, neighbour, move_number < other_number)
         ]
-        for number, touch in touches
+        for move_number, touch in touches
     ]
     # The lowest lane that no earlier neighbour has taken.
     lanes: list[int] = []
@@ -70,8 +73,8 @@ def divide_into_stripes(moves: Sequence[Sequence[Touch]]) -> tuple[list[list[tup
             else:
                 places[k] = _stripes(box, lanes[k], count, boxes)
     result: list[list[tuple[int, list[Place]]]] = [[] for _ in moves]
-    for (number, touch), stripes in zip(touches, places, strict=True):
-        result[number].append((touch.operand, stripes))
+    for (move_number, touch), stripes in zip(touches, places, strict=True):
+        result[move_number].append((touch.operand, stripes))
     return result, max(lanes, default=0) > 0
 
 
@@ -89,8 +92,8 @@ def _groups(neighbours: Sequence[Sequence[int]]) -> Iterator[list[int]]:
             yield group
 
 
-def _transpose(place: Place) -> Place:
-    x, y, width, height = place
+def _transpose(stripe: Place) -> Place:
+    x, y, width, height = stripe
     return y, x, height, width
 
 
@@ -100,8 +103,8 @@ def _stripes(box: Place, lane: int, count: int, boxes: Sequence[Place]) -> list[
     origin, narrowest = min(span[0] for span in boxes), min(span[2] for span in boxes)
     stripes = max(1, min(MAX_STRIPES, narrowest // (count * MIN_STRIPE)))
     rectangles = []
-    for number in itertools.count(lane, count):
-        start, end = (origin + narrowest * k // (stripes * count) for k in (number, number + 1))
+    for stripe_number in itertools.count(lane, count):
+        start, end = (origin + narrowest * k // (stripes * count) for k in (stripe_number, stripe_number + 1))
         if start >= x + width:
             break
         left, right = max(start, x), min(end, x + width)

@@ -39,7 +39,7 @@ def of_desc(desc: OperatorDesc, arrays: Sequence[Any], device: str, compiled: st
             f"{desc.OPERATOR} has {count_noun(len(desc.inputs), 'input')}, but got {count_noun(len(arrays), 'array')}"
         )
     values: dict[int, Array] = {}
-    for number, ((name, tensor), array) in enumerate(zip(desc.inputs, arrays, strict=False)):
+    for operand_number, ((name, tensor), array) in enumerate(zip(desc.inputs, arrays, strict=False)):
         given = as_numpy("explain", name, array)
         if given.dtype.kind not in "biufcV" or given.dtype.type is np.void:
             raise ValueError(f"{desc.OPERATOR}: {name} is {tensor.data_type}, but the array holds {given.dtype}")
@@ -53,8 +53,8 @@ def of_desc(desc: OperatorDesc, arrays: Sequence[Any], device: str, compiled: st
             )
         if tensor.size_in_bytes <= MAX_VALUES:
             # In the layout of the desc, where elements that share memory have one value.
-            values[number] = _view(np.zeros(tensor.size_in_bytes, np.uint8), tensor.layout, converted.dtype)
-            values[number][...] = converted
+            values[operand_number] = _view(np.zeros(tensor.size_in_bytes, np.uint8), tensor.layout, converted.dtype)
+            values[operand_number][...] = converted
     return _operator(repr(desc), desc, desc.layouts(), values, device, compiled)
 
 
@@ -66,8 +66,8 @@ def of_bound(desc: OperatorDesc, operands: Sequence[Array], compiled: object) ->
         return _operator(repr(desc), desc, desc.layouts(), {}, compiled=str(compiled))
     views, layouts = bind_tensors(desc, operands[:count], operands[count:])
     values = {
-        number: _view(view, layout, tensor.data_type.dtype)
-        for number, (view, layout, (_, tensor)) in enumerate(zip(views, layouts, desc.inputs, strict=False))
+        operand_number: _view(view, layout, tensor.data_type.dtype)
+        for operand_number, (view, layout, (_, tensor)) in enumerate(zip(views, layouts, desc.inputs, strict=False))
     }
     return _operator(repr(desc), desc, layouts, values, compiled=str(compiled))
 
@@ -115,9 +115,11 @@ def of_model(model: Model, device: str) -> Iterator[Section | str]:
         if isinstance(step, DispatchStep):
             desc = step.dispatchable.desc
             values = {}
-            for number, (bound, (_, tensor)) in enumerate(zip(step.inputs, desc.inputs, strict=True)):
+            for operand_number, (bound, (_, tensor)) in enumerate(zip(step.inputs, desc.inputs, strict=True)):
                 if (buffer := contents.get(bound.resource)) is not None:
-                    values[number] = _view(buffer[bound.start : bound.stop], tensor.layout, tensor.data_type.dtype)
+                    values[operand_number] = _view(
+                        buffer[bound.start : bound.stop], tensor.layout, tensor.data_type.dtype
+                    )
             yield _operator(f"{step.dispatchable.name}: {desc!r}", desc, desc.layouts(), values, device)
             _dispatch(desc, step.inputs, step.outputs, contents)
         elif isinstance(step, OnnxStep):
@@ -140,22 +142,22 @@ def of_onnx(model: Any, device: str, sizes: Mapping[str, int]) -> Iterator[Secti
     findings = list(describe(model, sizes))
     refuse_invalid(findings)
     costs: dict[int, int] = {}
-    for number, finding in enumerate(findings):
+    for finding_number, finding in enumerate(findings):
         if (desc := finding.desc) is None:
             continue
         # ONNX has indices of types that no engine reads as indices.
         wrong = next((problem for problem in desc.problems() if problem.field == "IndicesTensor.DataType"), None)
         if wrong is None:
-            costs[number] = sum(move.bytes_written for move in desc.program(tuple(desc.layouts())).moves)
+            costs[finding_number] = sum(move.bytes_written for move in desc.program(tuple(desc.layouts())).moves)
         else:
             yield f"{finding.node}: {wrong}"
-    by_cost = sorted(costs, key=lambda number: -costs[number])
-    for number in sorted(by_cost[:MAX_SECTIONS]):
-        desc = findings[number].desc
+    by_cost = sorted(costs, key=lambda finding_number: -costs[finding_number])
+    for finding_number in sorted(by_cost[:MAX_SECTIONS]):
+        desc = findings[finding_number].desc
         assert desc is not None, "it has a cost"
-        yield _operator(f"{findings[number].node}: {desc!r}", desc, desc.layouts(), {}, device)
+        yield _operator(f"{findings[finding_number].node}: {desc!r}", desc, desc.layouts(), {}, device)
     if unexplained := by_cost[MAX_SECTIONS:]:
-        written = bytes_text(sum(costs[number] for number in unexplained))
+        written = bytes_text(sum(costs[finding_number] for finding_number in unexplained))
         yield f"The {MAX_SECTIONS} operators that write most are explained; {len(unexplained)} more write {written}."
     yield from (str(finding.error) for finding in findings if finding.error is not None)
     yield from left_out(findings)

@@ -8,8 +8,11 @@ from collections.abc import Mapping, Sequence
 from anydml.explain.columns import MARGIN, Column
 from anydml.text import escape_controls
 
-LINE, LETTER = 16, 6.7
-"""Height of a line of text, and width of a letter of the text below a picture, in pixels."""
+LINE = 16
+"""Height of a line of text, in pixels."""
+
+LETTER = 6.7
+"""Width of a letter of the text below a picture, in pixels."""
 
 NARROW = 358
 """Width in pixels of the widest picture that fits on a phone."""
@@ -115,16 +118,16 @@ def svg(
         f'<text class="head move" x="{MARGIN}" y="{foot + LINE * k + 10}">{escape(line)}</text>'
         for k, line in enumerate(text)
     )
-    kind = "adm quiet" if is_quiet else "adm"
+    css_class = "adm quiet" if is_quiet else "adm"
     size = f'width="{width}" height="{height}"'
     if is_alone:
         size += f' viewBox="0 0 {width} {height}"'
     elif width > NARROW:
-        kind += " stacks"
+        css_class += " stacks"
         size += f' style="--w:{stacked_width}px;--h:{height + shift}px"'
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" class="{kind}" {size} role="img" '
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="{css_class}" {size} role="img" '
             f'aria-labelledby="adm-t{number} adm-d{number}">',
             f'<title id="adm-t{number}">{escape(title)}</title>',
             f'<desc id="adm-d{number}">{escape(about)}</desc>',

@@ -22,7 +22,7 @@ INDICES = (
 
 
 def notation(sections: Sequence[Section]) -> str:
-    """Explain the notation of the moves of these sections."""
+    """Explain the notation of moves, as far as some sections use it."""
     has_indices = any(move.has_lookups for section in sections for move in section.moves)
     return MOVES + INDICES if has_indices else MOVES
 

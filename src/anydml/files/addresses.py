@@ -32,7 +32,7 @@ class Address(ObjectPath):
 
     @property
     def is_local(self) -> bool:
-        """Whether it lies in a file of this machine, which is only read."""
+        """Whether the path lies in a file of this machine; such files are only read."""
         return False
 
     @property
@@ -45,7 +45,7 @@ class Address(ObjectPath):
         return self.head() is not None
 
     def is_dir(self, **_: Any) -> bool:
-        """Whether there are objects in a folder of this name; of http only usual ones of Zarr and of checkpoints."""
+        """Whether there are objects in a folder of this name; over http, only usual names are tried."""
         if self.is_listed:
             return next(self.inside(), None) is not None
         return any((self / name).is_file() for name in ("zarr.json", ".zarray", ".zgroup", *WITH_TENSORS))
@@ -78,7 +78,7 @@ class Address(ObjectPath):
             yield self / name.rstrip("/").rpartition("/")[2]
 
     def inside(self) -> Iterator[Any]:
-        """Yield properties of all objects in the folder, and in folders in it: each with its whole ``path``.
+        """Yield the properties of all objects in the folder and its subfolders, each with its whole ``path``.
 
         Raises:
             OSError: they cannot be listed.
@@ -93,7 +93,7 @@ class Address(ObjectPath):
             raise self._error(error) from None
 
     def files(self) -> Iterator[Address]:
-        """Yield the addresses of all objects in the folder, and in folders in it."""
+        """Yield the addresses of all objects in the folder and its subfolders."""
         start = len(self.key) + 1 if self.key else 0
         for entry in self.inside():
             yield self / entry["path"][start:]

@@ -99,7 +99,7 @@ def check_replaceable(target: Path, sources: Iterable[Path], overwrite: bool, pl
 
 
 def check_link(target: Path, place: JsonPath) -> None:
-    """Refuse to write where a link is that leads to nothing: it may be meant for a disk that is not there now.
+    """Refuse to write to a link that leads to nothing: the link may be meant for a disk that is not mounted now.
 
     Raises:
         ModelError: `target` is such a link.
@@ -144,13 +144,13 @@ def write_whole(
 
 
 def _open_like(target: Path, part_path: Path, allowed: int) -> BinaryIO:
-    """Create a file whose permissions are no wider than those of `target`, and than those that are allowed."""
+    """Create a file with no wider permissions than `target` has and the process may give."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
         old = target.stat()
     except FileNotFoundError:
         return os.fdopen(os.open(part_path, flags, allowed & 0o666), "wb")
-    # Until it has its owner, nobody else may look into it.
+    # Until the file has its owner, nobody else may read it.
     file = os.fdopen(os.open(part_path, flags, 0o600), "wb")
     try:
         mode = stat.S_IMODE(old.st_mode) & 0o777
@@ -164,7 +164,7 @@ def _open_like(target: Path, part_path: Path, allowed: int) -> BinaryIO:
             # The file belongs to another group, which gets no more than everybody.
             mode = mode & 0o707 | (mode & 0o007) << 3
         if not _copy_attributes(target, part_path):
-            # With an access list, the group's bits are its mask.
+            # In a file with an access list, the group's bits are the list's mask.
             mode &= 0o707
         part_path.chmod(mode & allowed)
     except BaseException:

@@ -35,7 +35,7 @@ class JsonLines:
         self._counted = (0, 1)
 
     def line(self, keys: Sequence[str | int]) -> int | None:
-        """Return the line (from 1) of the value that `keys` lead to, or of the innermost one around it that is there.
+        """Return the line, from 1, of the value at `keys`; if there is none, of the innermost value around it.
 
         Args:
             keys: keys of objects and indices of arrays, from the root on.
@@ -104,7 +104,7 @@ def _match_end(pattern: re.Pattern[str], text: str, position: int) -> int:
 
 
 def _next(text: str, position: int) -> int:
-    """Return the value after the one that begins there, or the bracket that ends them."""
+    """Return the position after a value and its comma: of the next value, or of the bracket that ends the list."""
     if text[position] == '"':
         position = _match_end(_STRING, text, position)
     elif text[position] in "[{":

@@ -63,13 +63,13 @@ def locate(name: str, value: object) -> Path:
         raise place.error("has a part that is empty, or one or two dots")
     if importlib.util.find_spec("obstore") is None:
         raise place.error('is an address, which obstore reads and writes: pip install "anydml[remote]"')
-    # Two names of one store would hide that an output is an input.
+    # If one store had two names, an output that is also an input would not be recognized.
     scheme = match[1].lower().removesuffix("a")
     return Address(f"{scheme}:/{after_scheme.rstrip('/')}")
 
 
 def real_path(path: Path) -> str:
-    """Return a path without links, also of what lies in a file; of any other address its text."""
+    """Return a path without links, or the text of an address; a path in a file has its file's path without links."""
     return str(path) if isinstance(path, Address) and not path.is_local else os.path.realpath(str(path))
 
 

@@ -28,7 +28,7 @@ def allowed_by(sources: Iterable[Path], folder: Path) -> int:
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     permissions = ALL
-    # What lies at an address has no permissions of this machine.
+    # Objects at an address have no permissions on this machine.
     for path in {source for source in sources if not isinstance(source, Address)}:
         for entry, state in _walk(path):
             permissions &= _file_permissions(entry, state, _group_in(folder))

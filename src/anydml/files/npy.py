@@ -100,7 +100,7 @@ def read_header(
     try:
         shape, fortran_order, dtype, offset = _parse(first)
     except Exception as error:
-        # NumPy passes on the exceptions of all parsers that it uses; the cause is always the file.
+        # NumPy lets the exceptions of all its parsers through; the cause is always the file.
         reason = (str(error) or repr(error)).splitlines()[0]
         if reason.startswith("EOF"):
             reason = "it ends within its header; copy or save it again"

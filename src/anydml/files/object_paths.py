@@ -17,8 +17,11 @@ ADDRESS_START = re.compile(r"(s3a?|gs|az|https?|memory):/{1,2}(?=[^/])", re.IGNO
 """Beginnings of the addresses that obstore is asked for; `pathlib.Path` makes one slash of two."""
 
 
-MIN_MULTIPART, PART_BYTES = 64 << 20, 8 << 20
-"""Bytes of an object from which it is written in parts, and of a part."""
+MIN_MULTIPART = 64 << 20
+"""Bytes of an object from which on it is written in parts."""
+
+PART_BYTES = 8 << 20
+"""Bytes of a part."""
 
 READ = 256 << 10
 """Bytes of a request for a part of a header."""
@@ -104,7 +107,7 @@ class ObjectPath(_LocalPath):
         return self._get((start, stop))
 
     def read_into(self, view: memoryview, start: int) -> tuple[int, int]:
-        """Fill a view with bytes of the object as they come, so that they are not held twice.
+        """Fill a view with bytes of the object as they arrive, so that they are not in memory twice.
 
         Returns:
             The number of bytes that came, and the size of the object.
@@ -161,7 +164,7 @@ class ObjectPath(_LocalPath):
                 raise self._error(error) from None
 
     def write_bytes(self, data: Any) -> Any:
-        """Write the object, which has its name only when it is whole; returns its new properties.
+        """Write the object, which appears under its name only when it is complete; return its new properties.
 
         Raises:
             OSError: it cannot be written.
@@ -169,7 +172,7 @@ class ObjectPath(_LocalPath):
         import obstore
 
         try:
-            # Parts of a large object are held beside it.
+            # The parts of a large object take memory beside the object.
             is_large = memoryview(data).nbytes > MIN_MULTIPART
             # A store in memory would keep the caller's, which may change.
             content = bytes(data) if self.scheme == "memory" else data
@@ -180,10 +183,10 @@ class ObjectPath(_LocalPath):
             raise self._error(error) from None
 
     def copy_from(self, path: Path | IO[bytes]) -> None:
-        """Write the object as a file of this machine, which may be open, or another object, has it.
+        """Copy a file of this machine, which may be open, or another object to this object.
 
         Raises:
-            OSError: that cannot be read, or the object cannot be written.
+            OSError: the file or object cannot be read, or this object cannot be written.
         """
         import obstore
 

@@ -57,10 +57,10 @@ def _store_by(scheme: str, root: str, settings: tuple[tuple[str, str], ...]) -> 
     """Return the store by settings of the environment, with its connections."""
     from obstore.store import from_url
 
-    # Options would replace those that the environment has for the other kinds.
+    # Options would replace the environment's options for other kinds of stores.
     client: dict[str, Any] = {"allow_http": True} if scheme == "http" else {}
     if f"{scheme}://{root}" == hub() and (token := os.environ.get("HF_TOKEN")):
-        # Nobody else gets it: it is left out where the hub sends requests elsewhere.
+        # The token goes to the hub alone: it is left out where the hub redirects requests to other servers.
         client["default_headers"] = {"authorization": f"Bearer {token}"}
     options: Any = {"client_options": client} if client else {}
     try:

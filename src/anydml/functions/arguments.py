@@ -128,22 +128,22 @@ def converted(name: str, parameter: Parameter, value: Any, dtype: Any) -> Any:
     Raises:
         DescError: it has another type, or is not one of the parameter's words.
     """
-    field, kind = parameter.name, parameter.kind
-    if kind == "HostInts | None":
+    field, type_name = parameter.name, parameter.kind
+    if type_name == "HostInts | None":
         return host_integers(name, field, value)
-    if kind == "Scalar":
+    if type_name == "Scalar":
         return Element.of(name, field, value, dtype)
     if parameter.words:
         check_word(name, field, value, parameter.words)
         return value
-    if value is None and kind.endswith("| None"):
+    if value is None and type_name.endswith("| None"):
         return None
-    kind = kind.removesuffix(" | None")
+    type_name = type_name.removesuffix(" | None")
     # An array without dimensions is an integer, too, although it has a method for its length.
     is_single = isinstance(value, (int, np.integer)) or (hasattr(value, "__len__") and getattr(value, "ndim", 1) == 0)
-    if kind == "int" or (kind != "Ints" and is_single):
+    if type_name == "int" or (type_name != "Ints" and is_single):
         return integer_or_open(name, field, value)
-    return integers_or_symbols(name, field, value, LIST if kind == "Ints" else ONE_OR_LIST)
+    return integers_or_symbols(name, field, value, LIST if type_name == "Ints" else ONE_OR_LIST)
 
 
 def secondary_array(name: str, parameter: Parameter, argument: Any, x: Array, adapter: ArrayAdapter | None) -> Array:

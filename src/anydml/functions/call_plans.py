@@ -53,7 +53,7 @@ class CallPlan(NamedTuple):
     def weight(self) -> int:
         """Approximate size in bytes."""
         if any(isinstance(parameter, Element) and not parameter.pattern for parameter in self.inferred.parameters):
-            # It holds a caller's object, which a cache would keep alive.
+            # The plan refers to a caller's object, which a cache would keep alive.
             return sys.maxsize
         return 1024 + 64 * len(self.inferred.shapes) + (self.compiled.weight if self.compiled else 0)
 

@@ -61,7 +61,7 @@ def _by_views(function: Function, inputs: Sequence[Array], inferred: Inferred, o
 
 
 def _by_numbers(function: Function, inputs: Sequence[Array], inferred: Inferred, outputs: Sequence[Array]) -> None:
-    """Move elements by their numbers, which are addresses of a program whose elements have 8 bytes."""
+    """Move elements by number: run a program for elements of 8 bytes, whose addresses are these numbers."""
     count = function.data_count(len(inputs))
     parameters = [ZERO if isinstance(parameter, Element) else parameter for parameter in inferred.parameters]
     filler = np.zeros(1, inputs[0].dtype)

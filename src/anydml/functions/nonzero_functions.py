@@ -66,7 +66,7 @@ def _general_compress(condition: Any, x: Any, axis: int | None) -> Any:
         condition_array, condition_adapter = read_argument("compress", condition, "condition")
         if condition_adapter is not None:
             check_place("compress", "condition", condition_adapter, x_adapter, "x")
-        # Without an adapter, it may be a list.
+        # Without an adapter, the argument may be a list.
         x = x if x_adapter else x_array
         condition = condition if condition_adapter else condition_array
     shape, selected = tuple(x.shape), tuple(condition.shape)

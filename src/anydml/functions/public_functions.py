@@ -16,7 +16,7 @@ from anydml.operators.function import Function
 
 
 def native(*_: Any) -> Any:
-    """Decline all calls. In a body, this is the compiled call if there is one, and `general` knows the function."""
+    """Decline all calls: a placeholder, which is replaced by the compiled call of each function that has one."""
 
 
 is_ready = is_native

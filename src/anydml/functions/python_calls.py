@@ -86,7 +86,7 @@ def _call_traced(function: Function, registered: Any, by_name: dict[str, Any], o
 
 
 def checked_arguments(function: Function, by_name: Mapping[str, Any], x: Any, indices: Any) -> tuple[Any, ...]:
-    """Return the arguments of `Function.infer`: those that are not arrays, as Python's own types; the indices' dtypes.
+    """Return the arguments for `Function.infer`: all except arrays, in Python's types, then the indices' dtypes.
 
     Args:
         function: the function.

@@ -30,7 +30,7 @@ def lazy_functions() -> Any:
 
 def dispatch_package(x: Any) -> Any:
     """Return `anydml.dask` for a Dask array, `anydml.torch` for a tensor while PyTorch compiles or records, or None."""
-    # Not by sys.modules: PyTorch's compiler would look at every module, while other threads import more.
+    # `sys.modules` is not used: PyTorch's compiler would visit every module, while other threads import more.
     if not hasattr(type(x), "__torch_function__"):
         return lazy_functions() if is_lazy(x) else None
     import torch
@@ -45,7 +45,7 @@ def dispatch_package(x: Any) -> Any:
 
 
 def fused_functions(*arrays: Any) -> Any:
-    """Return the functions on traced arrays if one of these arrays is traced, else None."""
+    """Return the functions on traced arrays if any of some arrays is traced, else None."""
     for array in arrays:
         if type(array) is not np.ndarray and hasattr(type(array), "anydml_functions"):
             return array.anydml_functions

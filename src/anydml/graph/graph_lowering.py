@@ -74,21 +74,21 @@ def lower_graph(desc: Graph, layouts: tuple[Layout, ...]) -> Program:
         graph_outputs[edge.from_node_index, edge.from_node_output_index].append(edge.graph_output_index)
     read = {_source_of(edge) for edge in desc.intermediate_edges}
     node_outputs: dict[tuple[int, int], _NodeOutput] = {}
-    for number in order(desc)[0]:
-        node, label = desc.nodes[number], node_label(desc, number)
+    for node_number in order(desc)[0]:
+        node, label = desc.nodes[node_number], node_label(desc, node_number)
         if isinstance(node, ConstantDataGraphNodeDesc):
             operand = composer.constant_bytes(label, np.frombuffer(node.data, np.uint8))
-            node_outputs[number, 0] = _NodeOutput(None, None, operand)
+            node_outputs[node_number, 0] = _NodeOutput(None, None, operand)
             continue
         values = []
         for k, (_, tensor) in enumerate(node.inputs):
-            feed = feeds.get((number, k))
-            source = graph_inputs[graph_feeds[number, k]] if feed is None else node_outputs[_source_of(feed)]
+            feed = feeds.get((node_number, k))
+            source = graph_inputs[graph_feeds[node_number, k]] if feed is None else node_outputs[_source_of(feed)]
             values.append(source.as_input(composer, tensor, label))
         _add_node(
             composer,
             Node(composer, label, node.operator, values),
-            (number, node),
+            (node_number, node),
             read,
             node_outputs,
             graph_outputs,
@@ -109,22 +109,22 @@ def _add_node(
     strides: list[tuple[int, ...]],
 ) -> None:
     """Compose or store a node's outputs, and write those that are outputs of the graph."""
-    number, operator_node = numbered
+    node_number, operator_node = numbered
     for k, (_, tensor) in enumerate(operator_node.outputs):
-        outputs = graph_outputs[number, k]
+        outputs = graph_outputs[node_number, k]
         try:
             value = node.value(k)
         except NotComposableError as error:
-            if (number, k) not in read and len(outputs) == 1:
+            if (node_number, k) not in read and len(outputs) == 1:
                 node.store(k, places[outputs[0]], strides[outputs[0]])
                 continue
             operand = composer.scratch_bytes(tensor.size_in_bytes, str(error))
             _clear(composer, operand, tensor)
-            node_outputs[number, k] = _NodeOutput(node.store(k, operand, tensor.layout.strides), tensor, operand)
+            node_outputs[node_number, k] = _NodeOutput(node.store(k, operand, tensor.layout.strides), tensor, operand)
         else:
-            node_outputs[number, k] = _NodeOutput(value, tensor)
+            node_outputs[node_number, k] = _NodeOutput(value, tensor)
         for output in outputs:
-            composed = node_outputs[number, k].value
+            composed = node_outputs[node_number, k].value
             if composed is None:
                 raise AssertionError("operators return values")
             composer.move(composed.moves(places[output], 0, (*strides[output], composed.element_size)))
@@ -158,7 +158,7 @@ def _as_bytes(composer: GraphComposer, value: Value, tensor: TensorDesc, reason:
 
 
 def _clear(composer: GraphComposer, operand: int, tensor: TensorDesc) -> None:
-    """Fill a tensor that has gaps with zeros, since another tensor may read them."""
+    """Fill a tensor that has gaps with zeros, since another tensor may read the gaps."""
     elements = 1
     for size in tensor.sizes:
         elements *= size

@@ -20,8 +20,11 @@ from anydml.operators.problem import Problem
 from anydml.tensor import UINT_MAX, TensorDesc, TensorFlags
 from anydml.text import count_noun
 
-GRAPHS, CONSTANTS = FeatureLevel.LEVEL_2_1, FeatureLevel.LEVEL_6_2
-"""Lowest feature levels of compiled graphs and of constant nodes."""
+GRAPHS = FeatureLevel.LEVEL_2_1
+"""Lowest feature level of compiled graphs."""
+
+CONSTANTS = FeatureLevel.LEVEL_6_2
+"""Lowest feature level of constant nodes."""
 
 
 def graph_problems(desc: Graph, level: FeatureLevel) -> Iterator[Problem]:
@@ -45,18 +48,18 @@ def graph_problems(desc: Graph, level: FeatureLevel) -> Iterator[Problem]:
 
 
 def order(desc: Graph) -> tuple[list[int], list[int]]:
-    """Sort nodes topologically. Return the sorted nodes, and those on or behind cycles."""
+    """Sort nodes topologically. Return the numbers of the sorted nodes, and of the nodes on or behind cycles."""
     waits, follows = [0] * len(desc.nodes), defaultdict[int, list[int]](list)
     for edge in desc.intermediate_edges:
         waits[edge.to_node_index] += 1
         follows[edge.from_node_index].append(edge.to_node_index)
-    ready = [number for number, count in enumerate(waits) if not count]
-    for number in ready:
-        for later in follows[number]:
+    ready = [node_number for node_number, count in enumerate(waits) if not count]
+    for node_number in ready:
+        for later in follows[node_number]:
             waits[later] -= 1
             if not waits[later]:
                 ready.append(later)
-    return ready, [number for number, count in enumerate(waits) if count]
+    return ready, [node_number for node_number, count in enumerate(waits) if count]
 
 
 def _node_problems(desc: Graph, level: FeatureLevel) -> Iterator[Problem]:
@@ -65,8 +68,8 @@ def _node_problems(desc: Graph, level: FeatureLevel) -> Iterator[Problem]:
     for field, count in (("InputCount", desc.input_count), ("OutputCount", desc.output_count)):
         if not 0 <= count <= UINT_MAX:
             yield _problem(field, f"{field} is {count}", "it must be 0 to 4294967295 (UINT)")
-    for number, node in enumerate(desc.nodes):
-        label, field = node_label(desc, number), f"Nodes[{number}]"
+    for node_number, node in enumerate(desc.nodes):
+        label, field = node_label(desc, node_number), f"Nodes[{node_number}]"
         if isinstance(node, ConstantDataGraphNodeDesc):
             if not node.data:
                 yield _problem(f"{field}.DataSize", f"{label}: DataSize is 0", "a constant must have at least one byte")
@@ -84,13 +87,13 @@ def _node_problems(desc: Graph, level: FeatureLevel) -> Iterator[Problem]:
 def _range_problems(desc: Graph, tensors: Sequence[NodeTensors]) -> Iterator[Problem]:
     """Yield edges whose ends do not exist."""
     for field, edge in _edges(desc):
-        for name, number in _edge_numbers(edge):
+        for name, edge_number in _edge_numbers(edge):
             count = {"GraphInputIndex": desc.input_count, "GraphOutputIndex": desc.output_count}.get(name)
             if name.endswith("NodeIndex"):
                 count = len(desc.nodes)
-            if count is not None and not 0 <= number < count:
+            if count is not None and not 0 <= edge_number < count:
                 noun = "node" if name.endswith("NodeIndex") else name[5:-5].lower()
-                message = f"{field}.{name} is {number}, but the graph has {count_noun(count, noun)}"
+                message = f"{field}.{name} is {edge_number}, but the graph has {count_noun(count, noun)}"
                 yield _problem(f"{field}.{name}", message, f"{name} must be 0 to {count - 1}")
                 break
         else:
@@ -98,20 +101,20 @@ def _range_problems(desc: Graph, tensors: Sequence[NodeTensors]) -> Iterator[Pro
 
 
 def _tensor_range_problems(desc: Graph, tensors: Sequence[NodeTensors], field: str, edge: object) -> Iterator[Problem]:
-    for side, kind in (("To", "Input"), ("From", "Output")):
+    for side, end in (("To", "Input"), ("From", "Output")):
         numbers = dict(_edge_numbers(edge))
-        number, name = numbers.get(f"{side}NodeIndex"), f"{side}Node{kind}Index"
-        if number is None:
+        node_number, name = numbers.get(f"{side}NodeIndex"), f"{side}Node{end}Index"
+        if node_number is None:
             continue
-        node, label = desc.nodes[number], node_label(desc, number)
+        node, label = desc.nodes[node_number], node_label(desc, node_number)
         index = numbers[name]
         if isinstance(node, OperatorGraphNodeDesc):
-            count = len(tensors[number].inputs if kind == "Input" else tensors[number].outputs)
+            count = len(tensors[node_number].inputs if end == "Input" else tensors[node_number].outputs)
             if not 0 <= index < count:
-                total = f"{label} ({node.operator.OPERATOR}) has {count_noun(count, kind.lower())}"
+                total = f"{label} ({node.operator.OPERATOR}) has {count_noun(count, end.lower())}"
                 rule = f"{name} must be 0 to {count - 1}: optional tensors that are left out are not counted"
                 yield _problem(f"{field}.{name}", f"{field}.{name} is {index}, but {total}", rule)
-        elif kind == "Input":
+        elif end == "Input":
             message = f"{field} leads to {label}, which is a constant"
             yield _problem(f"{field}.ToNodeIndex", message, "constant nodes must have no inputs")
         elif index:
@@ -128,11 +131,11 @@ def _edge_problems(desc: Graph, tensors: Sequence[NodeTensors]) -> Iterator[Prob
     ends = defaultdict[tuple[str | int, ...], list[str]](list)
     for field, edge in _edges(desc):
         number_of = dict(_edge_numbers(edge))
-        for side, kind in (("To", "Input"), ("From", "Output")):
+        for side, end in (("To", "Input"), ("From", "Output")):
             if f"{side}NodeIndex" in number_of:
-                ends[kind, number_of[f"{side}NodeIndex"], number_of[f"{side}Node{kind}Index"]].append(field)
-            if f"Graph{kind}Index" in number_of:
-                ends[kind, number_of[f"Graph{kind}Index"]].append(field)
+                ends[end, number_of[f"{side}NodeIndex"], number_of[f"{side}Node{end}Index"]].append(field)
+            if f"Graph{end}Index" in number_of:
+                ends[end, number_of[f"Graph{end}Index"]].append(field)
     yield from _ends_of_nodes(desc, tensors, ends)
     for k in range(desc.input_count):
         if not ends["Input", k]:
@@ -149,16 +152,16 @@ def _edge_problems(desc: Graph, tensors: Sequence[NodeTensors]) -> Iterator[Prob
 def _ends_of_nodes(
     desc: Graph, tensors: Sequence[NodeTensors], ends: Mapping[tuple[str | int, ...], Sequence[str]]
 ) -> Iterator[Problem]:
-    for number, node in enumerate(desc.nodes):
-        label, place = node_label(desc, number), f"Nodes[{number}]"
+    for node_number, node in enumerate(desc.nodes):
+        label, place = node_label(desc, node_number), f"Nodes[{node_number}]"
         is_constant = isinstance(node, ConstantDataGraphNodeDesc)
-        inputs, outputs = ([], ["Data"]) if is_constant else ([n for n, _ in ends] for ends in tensors[number])
+        inputs, outputs = ([], ["Data"]) if is_constant else ([n for n, _ in ends] for ends in tensors[node_number])
         for k, name in enumerate(inputs):
-            if problem := _not_one(ends["Input", number, k]):
+            if problem := _not_one(ends["Input", node_number, k]):
                 rule = "one edge must lead to each input of a node"
                 yield _problem(f"{place}.{name}", f"{label}: {name}: {problem}", rule)
         for k, name in enumerate(outputs):
-            if not ends["Output", number, k]:
+            if not ends["Output", node_number, k]:
                 rule = "each output of a node must have an edge: make it an output of the graph"
                 yield _problem(f"{place}.{name}", f"{label}: {name}: no edge comes from it", rule)
 
@@ -184,12 +187,12 @@ def _cycle_problems(desc: Graph) -> Iterator[Problem]:
     while before[path[-1]] not in path:
         path.append(before[path[-1]])
     cycle = path[path.index(before[path[-1]]) :]
-    names = " → ".join(node_label(desc, number) for number in (cycle[0], *cycle[::-1]))
+    names = " → ".join(node_label(desc, node_number) for node_number in (cycle[0], *cycle[::-1]))
     yield _problem("IntermediateEdges", f"IntermediateEdges form a cycle: {names}", "a graph must have no cycles")
 
 
 def _tensor_problems(desc: Graph, tensors: Sequence[NodeTensors]) -> Iterator[Problem]:
-    """Yield mismatches of the tensors at the two ends of an edge, or at all node inputs of one graph input."""
+    """Yield mismatches between the tensors at both ends of an edge, or at all node inputs of one graph input."""
     for k, edge in enumerate(desc.intermediate_edges):
         field = f"IntermediateEdges[{k}]"
         target, (name, tensor) = (

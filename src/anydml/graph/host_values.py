@@ -30,16 +30,16 @@ def host_value_problems(desc: Graph, tensors: Sequence[NodeTensors]) -> Iterator
         tensors: the nodes' tensors.
     """
     feeds = {(edge.to_node_index, edge.to_node_input_index): edge for edge in desc.intermediate_edges}
-    for number, node in enumerate(desc.nodes):
+    for node_number, node in enumerate(desc.nodes):
         if not isinstance(node, OperatorGraphNodeDesc) or not node.operator.HOST:
             continue
-        field, label = f"Nodes[{number}]", node_label(desc, number)
+        field, label = f"Nodes[{node_number}]", node_label(desc, node_number)
         arrays: dict[int, Array] = {}
         unknown = False
-        for k, (name, tensor) in enumerate(tensors[number].inputs):
+        for k, (name, tensor) in enumerate(tensors[node_number].inputs):
             if name not in node.operator.HOST:
                 continue
-            buffer = _known_bytes(desc, tensors, feeds.get((number, k)))
+            buffer = _known_bytes(desc, tensors, feeds.get((node_number, k)))
             if buffer is None:
                 message = f"{label}: {name} of {node.operator.OPERATOR} is read on the host, before the graph runs:"
                 message += " feed it from a constant node or from ConcatTraining, or leave it out"
@@ -54,7 +54,7 @@ def host_value_problems(desc: Graph, tensors: Sequence[NodeTensors]) -> Iterator
 
 
 def _getter(arrays: dict[int, Array]) -> Callable[[int], Array]:
-    return lambda number: arrays[number]
+    return lambda node_number: arrays[node_number]
 
 
 def _known_bytes(desc: Graph, tensors: Sequence[NodeTensors], edge: IntermediateGraphEdgeDesc | None) -> Array | None:

@@ -39,7 +39,7 @@ class NodeMaker(ValueMaker):
         return super().value_of(x)
 
     def index_of(self, indices: ValueView) -> Value:
-        """Return indices whose parts, if they have any, lie one behind the other."""
+        """Return the value of indices; if they are divided into parts, the parts of each index are made contiguous."""
         value = indices.value
         if not indices.parts:
             return value
@@ -64,14 +64,14 @@ class NodeMaker(ValueMaker):
     def constant(self, array: Constant) -> ValueView:
         """Add a constant operand, which is not computed yet."""
         self._constants += 1
-        number = self._graph.constant_bytes(f"{self._label}: constant {self._constants - 1}", array)
+        operand = self._graph.constant_bytes(f"{self._label}: constant {self._constants - 1}", array)
         value = Value.of_operand(
-            number, (*array.shape, 1), (*array.strides, array.dtype.itemsize), array.dtype.itemsize
+            operand, (*array.shape, 1), (*array.strides, array.dtype.itemsize), array.dtype.itemsize
         )
         return ValueView(value, array.dtype.name, parts=1)
 
     def with_one_element_size(self, values: list[Value]) -> list[Value]:
-        """Divide elements into those of the smallest size."""
+        """Divide the elements of values so that all have the smallest size among them."""
         size = min([value.element_size for value in values], default=1)
         return [refine(value, size) for value in values]
 
@@ -135,8 +135,8 @@ class Node:
         Raises:
             NotComposableError: it must be stored, because its moves cannot be composed.
         """
-        number = self._first + output
-        return self._values[number] if self._make is None else self._make.composed(output, self._names[number])
+        operand = self._first + output
+        return self._values[operand] if self._make is None else self._make.composed(output, self._names[operand])
 
     def store(self, output: int, operand: int, strides: Sizes) -> Value:
         """Move an output to memory.
@@ -165,9 +165,9 @@ class Node:
             value = self._values.get(k)
             if value is None:
                 packed = Layout.packed(tensor.sizes, size)
-                number = composer.scratch_bytes(math.prod(sizes) * size, reason)
-                composer.move(Value.of_fill((math.prod(sizes) * size,), b"\0").moves(number, 0, (1,)))
-                value = Value.of_operand(number, sizes, (*packed.strides, size), size)
+                operand = composer.scratch_bytes(math.prod(sizes) * size, reason)
+                composer.move(Value.of_fill((math.prod(sizes) * size,), b"\0").moves(operand, 0, (1,)))
+                value = Value.of_operand(operand, sizes, (*packed.strides, size), size)
                 self._values[k] = value
             access = single_access(value)
             if access is None or access.lookups or access.offset or value.sizes[-1] > 1:

@@ -237,18 +237,18 @@ def node_tensors(desc: Graph) -> list[NodeTensors]:
     ]
 
 
-def node_label(desc: Graph, number: int) -> str:
+def node_label(desc: Graph, node_number: int) -> str:
     """Return a node's name in errors and explanations: ``Nodes[2] ("crop")``."""
-    name = desc.nodes[number].name
-    return f"Nodes[{number}]" + (f' ("{escape_controls(name)}")' if name else "")
+    name = desc.nodes[node_number].name
+    return f"Nodes[{node_number}]" + (f' ("{escape_controls(name)}")' if name else "")
 
 
-def _convert_all(field: str, values: Any, *kinds: type) -> tuple[Any, ...]:
+def _convert_all(field: str, values: Any, *classes: type) -> tuple[Any, ...]:
     if not isinstance(values, (list, tuple)):
         raise type_error(NAME, field, values, "a list")
     for k, value in enumerate(values):
-        if not isinstance(value, kinds):
-            raise type_error(NAME, f"{field}[{k}]", value, " or ".join(kind.__name__ for kind in kinds))
+        if not isinstance(value, classes):
+            raise type_error(NAME, f"{field}[{k}]", value, " or ".join(class_.__name__ for class_ in classes))
     return tuple(values)
 
 

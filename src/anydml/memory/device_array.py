@@ -72,8 +72,8 @@ def dlpack_device(array: Any) -> tuple[int, int]:
     """
     pair = array.__dlpack_device__()
     try:
-        kind, number = pair
-        return int(kind), int(number)
+        device_type, device_index = pair
+        return int(device_type), int(device_index)
     except (TypeError, ValueError):
         rule = "__dlpack_device__() must return two integers"
         message = f"an array is {a(type(array).__name__)} whose __dlpack_device__() returns {pair!r:.40}"
@@ -91,10 +91,10 @@ def device_array(array: Any) -> DeviceArray:
     if not is_on_device(array):
         message = f"a {type(array).__name__} does not lie on a GPU"
         raise BindingError(f"{message}: pass PyTorch or CuPy arrays, or any with DLPack", None, None, message)
-    number = dlpack_device(array)[1] if hasattr(array, "__dlpack_device__") else 0
+    device_index = dlpack_device(array)[1] if hasattr(array, "__dlpack_device__") else 0
     view = array_at(*memory_of(array)).view(DeviceArray)
     view.owner = array
-    view.gpu = number
+    view.gpu = device_index
     return view
 
 

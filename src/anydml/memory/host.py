@@ -106,8 +106,8 @@ def indexed_window(array: Array, offset: int, sizes: Sequence[int], strides: Seq
         step, size = used.get(k, (1, 1))
         end = start + size * step
         index.append(slice(start, end if end >= 0 else None, step) if k in used else start)
-    places = {k: place for place, k in enumerate(sorted(used))}
-    view = array[tuple(index)].transpose([places[k] for k in order if k is not None])
+    positions = {k: position for position, k in enumerate(sorted(used))}
+    view = array[tuple(index)].transpose([positions[k] for k in order if k is not None])
     view = view[(..., *(np.newaxis if k is None else slice(None) for k in order))]
     return view if view.shape == (*sizes,) else np.broadcast_to(view, sizes)
 
@@ -115,7 +115,7 @@ def indexed_window(array: Array, offset: int, sizes: Sequence[int], strides: Seq
 def _divided_window(
     array: Array, offset: int, sizes: Sequence[int], strides: Sequence[int], axis: int, start: int
 ) -> Array | None:
-    """Return `indexed_window` of an array of which an axis is divided into two, for several dimensions along it."""
+    """Return the `indexed_window` for several dimensions along one axis, after the axis is divided into two."""
     unit, count = array.strides[axis], array.shape[axis]
     along = [(stride // unit, size) for size, stride in zip(sizes, strides, strict=True) if not stride % unit]
     step, size = max(((step, size) for step, size in along if step > 1 < size and step * size <= count), default=(0, 0))

@@ -66,7 +66,7 @@ def _limits() -> Iterator[tuple[int, int]]:
         available = _number("/proc/meminfo", "MemAvailable: *")
         yield total, 0 if available is None else total - 1024 * available
     except (AttributeError, ValueError, OSError):
-        # This system does not report it.
+        # This system does not report its memory.
         pass
     for group, version in _groups("memory"):
         limit_file, used_file, reclaimable = _MEMORY[version]

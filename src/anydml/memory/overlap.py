@@ -19,8 +19,10 @@ from anydml.strides import shares_memory
 Array = np.ndarray[Any, Any]
 
 FEW_PAIRS = 32
+"""Number of pairs up to which comparing all pairs is faster than dividing the set."""
+
 STEPS = 64
-"""Number of pairs up to which comparing is faster than dividing the set; number of steps that are tried."""
+"""Number of steps that are tried to divide a set."""
 
 ADDRESSES = 1 << 64
 BYTE = np.dtype(np.uint8)
@@ -75,7 +77,7 @@ class Lattice(NamedTuple):
         return self.run + sum((size - 1) * step for step, size in self.dimensions[first:])
 
     def meets(self, other: Lattice) -> bool:
-        """Whether two lattices share a byte; those that are too hard to decide do."""
+        """Whether two lattices share a byte; true if that is too hard to decide."""
         try:
             return shares_memory(self._view(), other._view())
         except ValueError:
@@ -142,7 +144,7 @@ def overlapping_pairs(lattices: Sequence[Lattice], most_pairs: float = math.inf)
 
 
 def _divide(group: list[Lattice]) -> list[list[Lattice]]:
-    """Divide a set by bounds or by one of the largest steps, into sets that share nothing; one set if impossible."""
+    """Divide a set into sets that share no bytes, by bounds or by one of the largest steps; return it if impossible."""
     steps = sorted({step for access in group for step, _ in access.dimensions}, reverse=True)
     divisions = (_divide_by(group, min_step) for min_step in (math.inf, *steps[:STEPS]))
     return next((parts for parts in divisions if len(parts) > 1), [group])

@@ -73,8 +73,8 @@ def set_cache_limit(size: int) -> None:
     Examples:
         >>> dml.set_cache_limit(64 << 20)
     """
-    number = integer("set_cache_limit", "size", size)
-    if number < 0:
-        raise ValueError(f"set_cache_limit: {number} bytes; the limit must be 0 or more")
+    max_bytes = integer("set_cache_limit", "size", size)
+    if max_bytes < 0:
+        raise ValueError(f"set_cache_limit: {max_bytes} bytes; the limit must be 0 or more")
     if core is not None:
-        core.set_limit(number)
+        core.set_limit(max_bytes)

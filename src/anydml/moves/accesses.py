@@ -9,7 +9,7 @@ from anydml.tensor import Layout
 
 
 def operand_of(value: Value) -> tuple[int, Layout] | None:
-    """Return the operand and layout of a value that one operand holds from its first byte on, else None."""
+    """Return the operand and layout of a value that is stored in one operand, from the first byte on; else None."""
     strided_value = strided(value)
     return None if strided_value is None or strided_value[0].offset else (strided_value[0].operand, strided_value[1])
 

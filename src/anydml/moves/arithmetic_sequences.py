@@ -29,7 +29,7 @@ def is_arithmetic_sequence(source: Access | Fill) -> bool:
 
 
 def sequence_elements(piece: Piece) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    """Compute the elements of an arithmetic sequence; one axis per factor."""
+    """Compute the elements of an arithmetic sequence, as an array with one axis per factor."""
     assert isinstance(piece.source, Access), "an arithmetic sequence"
     values = np.full([int(factor.size) for factor in piece.factors], int(piece.source.offset) // ITEM, np.int64)
     for k, (factor, stride) in enumerate(zip(piece.factors, piece.source.strides, strict=True)):

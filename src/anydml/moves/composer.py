@@ -49,12 +49,12 @@ class Composer:
         copied._operands, copied._moves, copied._counts = {**self._operands}, [*self._moves], {**self._counts}
         return copied
 
-    def operand(self, number: int) -> Operand:
+    def operand(self, operand: int) -> Operand:
         """Return the operand of a number."""
-        return self._operands[number]
+        return self._operands[operand]
 
     def moves_to_store(self, value: Value) -> list[Move]:
-        """Return the moves so far, and those that write a value to operand `OUTPUT`."""
+        """Return the moves so far, and the moves that write a value to operand `OUTPUT`."""
         return [*self._moves, *value.moves(OUTPUT, 0, _packed(value))]
 
     def input(self, name: str, sizes: Sequence[int], strides: Sequence[int], element_size: int) -> Value:
@@ -66,8 +66,8 @@ class Composer:
         # `ascontiguousarray` returns a scalar with one dimension.
         packed = array if isinstance(array, LazyConstant) else np.ascontiguousarray(array).reshape(array.shape)
         flat = as_bytes(packed) if packed.nbytes else np.empty(0, np.uint8)
-        number = self._add(CONSTANT, Operand("constant", name, value=flat))
-        return Value.of_operand(number, array.shape, packed.strides, array.dtype.itemsize)
+        operand = self._add(CONSTANT, Operand("constant", name, value=flat))
+        return Value.of_operand(operand, array.shape, packed.strides, array.dtype.itemsize)
 
     def arithmetic_sequence(self, start: int, count: int, step: int) -> Value:
         """Return the INT64 sequence ``start + step·k``, 0 ≤ k < count. It occupies no memory."""
@@ -75,8 +75,8 @@ class Composer:
 
     def output(self, name: str, value: Value, strides: Sequence[int] | None = None) -> None:
         """Add an output, with strides in bytes (packed by default)."""
-        number = self._add(OUTPUT, Operand("output", name))
-        self._moves += value.moves(number, 0, _packed(value) if strides is None else strides)
+        operand = self._add(OUTPUT, Operand("output", name))
+        self._moves += value.moves(operand, 0, _packed(value) if strides is None else strides)
 
     def reshape(self, value: Value, sizes: Sequence[int]) -> Value:
         """Reshape in row-major order."""
@@ -128,12 +128,12 @@ class Composer:
         count = len(simple_picks[0][1].sizes)
 
         def points(source: Value) -> Value:
-            place = 0
-            for number, (axis, indices, dtype) in enumerate(reversed(simple_picks)):
+            position = 0
+            for pick_number, (axis, indices, dtype) in enumerate(reversed(simple_picks)):
                 source = source.pick(indices, dtype, axis, outside)
-                for k in reversed(range(count if number else 0)):
-                    source = source.diagonal(axis + k, place + count - 1 + k)
-                place = axis
+                for k in reversed(range(count if pick_number else 0)):
+                    source = source.diagonal(axis + k, position + count - 1 + k)
+                position = axis
             return source
 
         return self._try(value, points)
@@ -150,8 +150,8 @@ class Composer:
 
     def store(self, value: Value, reason: str) -> Value:
         """Store a value in new scratch."""
-        number, strides = self.new_scratch(value, reason)
-        return Value.of_operand(number, value.sizes, strides, value.element_size)
+        operand, strides = self.new_scratch(value, reason)
+        return Value.of_operand(operand, value.sizes, strides, value.element_size)
 
     def total_scratch_bytes(self) -> int:
         """Return the total bytes of scratch."""
@@ -160,7 +160,7 @@ class Composer:
     def program(self, is_simple: bool = True) -> Program:
         """Return the program; its moves are simplified if `is_simple`, which needs sizes that are not open."""
         order = sorted(self._operands)
-        numbers = {operand: number for number, operand in enumerate(order)}
+        numbers = {operand: new_operand for new_operand, operand in enumerate(order)}
         moves = [renumber_operands(move, numbers) for move in self._moves]
         return Program(
             self.name,
@@ -187,16 +187,16 @@ class Composer:
             source = piece.source
             if isinstance(source, Fill):
                 pattern = np.frombuffer(source.pattern * (value.element_size // len(source.pattern)), np.uint8)
-                number = self._add(CONSTANT, Operand("constant", "a number", value=pattern))
-                source = Access(number, 0, (0,) * len(piece.factors))
+                operand = self._add(CONSTANT, Operand("constant", "a number", value=pattern))
+                source = Access(operand, 0, (0,) * len(piece.factors))
             pieces.append(piece._replace(source=source))
         return value.with_pieces(pieces)
 
-    def _add(self, kind: int, operand: Operand) -> int:
-        number = kind + self._counts[kind]
-        self._counts[kind] += 1
-        self._operands[number] = operand
-        return number
+    def _add(self, first_number: int, operand: Operand) -> int:
+        operand_number = first_number + self._counts[first_number]
+        self._counts[first_number] += 1
+        self._operands[operand_number] = operand
+        return operand_number
 
     def unless(self, value: Value, mask: Value, reason: str) -> Value:
         """Return the elements of a value whose byte of a mask is 0; moves leave out the others."""
@@ -211,13 +211,13 @@ class Composer:
         return Value(value.sizes, value.element_size, (piece,))
 
     def new_scratch(self, value: Value, reason: str) -> tuple[int, tuple[int, ...]]:
-        """Store a value in scratch of its own, to be written again; return the operand and the strides."""
+        """Store a value in new scratch, which later moves may overwrite; return the operand and the strides."""
         value = self.without_sequences(value)
         size = math.prod(value.sizes) * value.element_size
-        number = self._add(SCRATCH, Operand("scratch", f"scratch {self._counts[SCRATCH]}", size, reason=reason))
+        operand = self._add(SCRATCH, Operand("scratch", f"scratch {self._counts[SCRATCH]}", size, reason=reason))
         strides = _packed(value)
-        self._moves += value.moves(number, 0, strides)
-        return number, strides
+        self._moves += value.moves(operand, 0, strides)
+        return operand, strides
 
     def write(self, to: Access, value: Value) -> None:
         """Write a value to memory."""

@@ -46,8 +46,8 @@ def stages(moves: Sequence[Move]) -> list[list[Move]]:
     except TooManyPairsError:
         return [[move] for move in moves]
     levels: list[int] = []
-    for number in range(len(moves)):
-        levels.append(1 + max((levels[earlier] for earlier in earlier_moves[number]), default=-1))
+    for move_number in range(len(moves)):
+        levels.append(1 + max((levels[earlier] for earlier in earlier_moves[move_number]), default=-1))
     groups: list[list[Move]] = [[] for _ in range(1 + max(levels))]
     for level, move in zip(levels, moves, strict=True):
         groups[level].append(move)
@@ -71,9 +71,9 @@ def may_read_overwritten(moves: Sequence[Move], unmoved: Collection[int], source
     """
     lattices = [
         lattice
-        for number, move in enumerate(moves)
-        for operand, lattice in _accessed_bytes(number, move)
-        if operand == (target if lattice.is_written else source) and not (lattice.is_written and number in unmoved)
+        for move_number, move in enumerate(moves)
+        for operand, lattice in _accessed_bytes(move_number, move)
+        if operand == (target if lattice.is_written else source) and not (lattice.is_written and move_number in unmoved)
     ]
     try:
         for pair in overlapping_pairs(lattices, MAX_PAIRS):
@@ -99,7 +99,7 @@ def _write_different_operands(moves: Sequence[Move]) -> bool:
     return written.isdisjoint(read)
 
 
-def _accessed_bytes(number: int, move: Move) -> list[tuple[int, Lattice]]:
+def _accessed_bytes(move_number: int, move: Move) -> list[tuple[int, Lattice]]:
     """Return the bytes that a move writes and reads, with any indices, and their operands."""
     sizes, to, source, element_size = move
     if 0 in sizes or not element_size:
@@ -107,7 +107,7 @@ def _accessed_bytes(number: int, move: Move) -> list[tuple[int, Lattice]]:
 
     def lattice(access: Access | Lookup, is_written: bool, size: int) -> tuple[int, Lattice]:
         dimensions = [(stride, count) for count, stride in components(access, sizes)]
-        return access.operand, Lattice.of(ORIGIN + access.offset, size, dimensions, number, is_written)
+        return access.operand, Lattice.of(ORIGIN + access.offset, size, dimensions, move_number, is_written)
 
     lattices = [lattice(to, True, element_size)]
     if isinstance(source, Access):
@@ -118,8 +118,8 @@ def _accessed_bytes(number: int, move: Move) -> list[tuple[int, Lattice]]:
 def _dependencies(moves: Sequence[Move]) -> dict[int, set[int]]:
     """Return, for each move, the earlier moves that it depends on."""
     by_operand: dict[int, list[Lattice]] = defaultdict(list)
-    for number, move in enumerate(moves):
-        for operand, lattice in _accessed_bytes(number, move):
+    for move_number, move in enumerate(moves):
+        for operand, lattice in _accessed_bytes(move_number, move):
             by_operand[operand].append(lattice)
     earlier_moves: dict[int, set[int]] = defaultdict(set)
     for lattices in by_operand.values():

@@ -43,7 +43,7 @@ class MoveMaker(Maker):
         self._later: list[tuple[View, View]] = []
 
     def finish(self) -> None:
-        """Number the scratch, and write the results that are made in it. Call it once the rule is done."""
+        """Number the scratch operands, and copy results that were made in scratch. Called after the rule."""
         for to, x in self._later:
             self.copy(to, x)
         if self.scratch:
@@ -52,7 +52,7 @@ class MoveMaker(Maker):
             self.moves = [renumber_operands(move, numbers) for move in self.moves]
 
     def result(self, sizes: Integers, write_sizes: Integers | None = None) -> Any:
-        """Return the next operand; scratch if no strides of the operand fit the sizes in which the rule writes it."""
+        """Return the place of the next result: its operand, or scratch if no strides fit `write_sizes`."""
         to = self._next()
         if write_sizes is None:
             return to
@@ -101,7 +101,7 @@ class MoveMaker(Maker):
             self.moves.append(new(Move, (n, to.access, source, to.element_size)))
 
     def result_from(self, x: Any) -> Any:
-        """Return the next operand, after a copy of x, unless it is x."""
+        """Return the place of the next result, after x is copied to it; nothing is copied if x is that place."""
         to = self._next()
         if not self.is_in_place:
             self.copy(to, x)

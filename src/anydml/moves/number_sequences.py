@@ -30,24 +30,24 @@ def number_kind(dtype: np.dtype[Any]) -> str:
 
 def sequence_numbers(start: Any, delta: Any, count: int) -> np.ndarray[Any, Any]:
     """Compute ``start + k · delta``, 0 ≤ k < count: integers modulo 2ⁿ for n bits; others in 64 bits, rounded once."""
-    dtype, kind = start.dtype, number_kind(start.dtype)
+    dtype, number_class = start.dtype, number_kind(start.dtype)
     result = np.empty(count, dtype)
     # Block by block, so that intermediate results stay in the cache.
     block_size = min(count, BLOCK)
     with np.errstate(all="ignore"):
-        if kind == "i" and dtype.isbuiltin == 2:
-            # ml_dtypes' integers have no type of NumPy's, and wrap when they are converted.
+        if number_class == "i" and dtype.isbuiltin == 2:
+            # ml_dtypes' integers have no scalar type in NumPy, and wrap when numbers are converted to them.
             for first in range(0, count, BLOCK):
                 piece = result[first : first + BLOCK]
                 piece[...] = np.arange(first, first + piece.size) * int(delta) + int(start)
             return result
-        if kind == "i":
+        if number_class == "i":
             numbers = np.arange(block_size, dtype=np.uint64).astype(dtype) * delta + start
             for first in range(0, count, BLOCK):
                 piece = result[first : first + BLOCK]
                 np.add(numbers[: piece.size], np.uint64(first).astype(dtype) * delta, out=piece)
             return result
-        wide_type = np.dtype(np.complex128 if kind == "c" else np.float64).type
+        wide_type = np.dtype(np.complex128 if number_class == "c" else np.float64).type
         block_numbers, numbers = np.arange(block_size, dtype=np.float64), np.empty(block_size, wide_type)
         for first in range(0, count, BLOCK):
             piece = result[first : first + BLOCK]

@@ -38,7 +38,7 @@ class Piece(NamedTuple):
 
 
 def on_strides(source: Source, change: Callable[[tuple[int, ...]], tuple[int, tuple[int, ...]]]) -> Source:
-    """Replace strides: `change` maps those of the access and of each lookup to an offset to add and new strides."""
+    """Replace the strides of an access and of its lookups: `change` maps strides to an offset to add, and strides."""
     if isinstance(source, Fill):
         return source
     if not source.lookups:
@@ -62,7 +62,7 @@ def with_zero_strides(source: Source, count: int) -> Source:
 
 
 def source_by_factors(piece: Piece, keep: Callable[[Factor], bool]) -> Access | Fill:
-    """Return a piece's source restricted to the kept factors; all others are at digit 0."""
+    """Return a piece's source restricted to the kept factors; all other factors are at coordinate 0."""
     remaining = [k for k, factor in enumerate(piece.factors) if keep(factor)]
     return on_strides(piece.source, lambda strides: (0, tuple(strides[k] for k in remaining)))
 
@@ -151,28 +151,30 @@ def slice_whole_axis(piece: Piece, axis: int, start: int, size: int, step: int) 
     return new(Piece, (piece.start, factors, on_strides(piece.source, sliced)))  # type: ignore[no-any-return]
 
 
-def with_unit_axes(piece: Piece, places: dict[int, int], rank: int, is_only: bool) -> Piece:
-    """Return a piece of a value of another rank: all axes that are not in `places`, old and new, are of size 1.
+def with_unit_axes(piece: Piece, positions: dict[int, int], rank: int, is_only: bool) -> Piece:
+    """Return a piece of a value of another rank: all axes that are not in `positions`, old and new, are of size 1.
 
     Args:
         piece: the piece.
-        places: the new axis of each old one that remains.
+        positions: the new axis of each old one that remains.
         rank: the number of new axes.
         is_only: whether it covers the value. One of several may be empty where its size is open.
 
     Raises:
         NotComposableError: the piece may be empty, and no axis is left to express that.
     """
-    source, new_axes = piece.source, places
-    if any(factor.axis not in places for factor in piece.factors):
-        kept_factors = () if is_only else [f.axis for f in piece.factors if f.axis not in places and not is_one(f.size)]
+    source, new_axes = piece.source, positions
+    if any(factor.axis not in positions for factor in piece.factors):
+        kept_factors = (
+            () if is_only else [f.axis for f in piece.factors if f.axis not in positions and not is_one(f.size)]
+        )
         if kept_factors and not rank:
             raise NotComposableError("one of its pieces may be empty")
-        new_axes = {**places, **dict.fromkeys(kept_factors, 0)}
+        new_axes = {**positions, **dict.fromkeys(kept_factors, 0)}
         source = source_by_factors(piece, lambda factor: factor.axis in new_axes)
     start = [0] * rank
-    for old, place in places.items():
-        start[place] = piece.start[old]
+    for old, position in positions.items():
+        start[position] = piece.start[old]
     remaining = [factor for factor in piece.factors if factor[0] in new_axes]
     factors = tuple([new(Factor, (new_axes[axis], size, step)) for axis, size, step in remaining])
     return new(Piece, (tuple(start), factors, source))  # type: ignore[no-any-return]

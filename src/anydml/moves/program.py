@@ -123,7 +123,7 @@ class Program(Record):
         formula: Formula | None = None,
         host_kernel: HostKernel | None = None,
     ) -> None:
-        # Making what other records get takes longer than the first trace of a process.
+        # Written by hand: to make the methods of other records takes longer than the first trace of a process.
         for field, value in zip(_FIELDS, (name, operands, moves, formula, host_kernel), strict=True):
             object.__setattr__(self, field, value)
 
@@ -152,8 +152,8 @@ class Program(Record):
         if roles != sorted(roles):
             yield "operands must be inputs, then outputs, constants and scratch"
         written = {move.destination.operand for move in self.moves}
-        for number, move in enumerate(self.moves):
-            yield from (f"move {number} ({move}): {problem}" for problem in self._move_problems(move, written))
+        for move_number, move in enumerate(self.moves):
+            yield from (f"move {move_number} ({move}): {problem}" for problem in self._move_problems(move, written))
 
     def _move_problems(self, move: Move, written: set[int]) -> Iterator[str]:
         ends: list[Access | Lookup] = [
@@ -200,8 +200,8 @@ class Program(Record):
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {count_noun(len(self.moves), 'move')}, {self.scratch_bytes} B of scratch"]
-        for number, operand in enumerate(self.operands):
-            text = f"  #{number} {operand.role} {operand.name}"
+        for operand_number, operand in enumerate(self.operands):
+            text = f"  #{operand_number} {operand.role} {operand.name}"
             if operand.role == "scratch":
                 text += f": {operand.size} B, because {operand.reason}"
             elif operand.value is not None:

@@ -50,7 +50,7 @@ def simplify(moves: Iterable[Move]) -> tuple[Move, ...]:
 def _simplify(move: Move) -> Move:
     sizes, to, source, element_size = move
     ends = (to,) if isinstance(source, Fill) else (to, source)
-    # In the order of `every_lookup`, in which `_with_new_strides` consumes them.
+    # In the order of `every_lookup`, in which `_with_new_strides` takes strides from the list.
     lookups = [lookup for end in ends for lookup in every_lookup(end.lookups)]
     columns = [end.strides for end in ends] + [lookup.strides for lookup in lookups]
     dimensions: list[Dimension] = [*zip(*columns, sizes, strict=True)]
@@ -150,7 +150,7 @@ def merge_adjacent(moves: Sequence[Move]) -> tuple[Move, ...]:
 
 
 def _merged_pair(first: Move, second: Move) -> Move | None:
-    """Return one simple move that does both, or None. The second must not read bytes that the first writes."""
+    """Return one simple move for two, or None. The second must not read bytes that the first writes."""
     to, source = first.destination, first.source
     after_to, after = second.destination, second.source
     if to.operand != after_to.operand or type(source) is not type(after):

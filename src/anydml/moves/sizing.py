@@ -42,10 +42,10 @@ class Sizing:
         """Return the sum of numbers."""
         return sum(numbers.at)
 
-    def moving(self, x: Any, axis: int, place: int) -> Integers:
-        """Return x's axes in order, except that one is moved to position `place`."""
+    def moving(self, x: Any, axis: int, position: int) -> Integers:
+        """Return x's axes in order, except that one is moved to position `position`."""
         other_axes = [k for k in range(len(x.sizes)) if k != axis]
-        return Integers((*other_axes[:place], axis, *other_axes[place:]))
+        return Integers((*other_axes[:position], axis, *other_axes[position:]))
 
     def is_empty(self, x: Any) -> bool:
         """Whether x is known to have no elements."""

@@ -135,7 +135,7 @@ class Value:
             strides = tuple([0 if k in repeated else stride for k, stride in enumerate(access.strides)])
             return _viewed(sizes, self.element_size, access, access.offset, strides)
         extra = tuple(Factor(k, sizes[k], 1) for k in repeated)
-        # One of several pieces may be empty if its size is open, so it keeps the factors that express this.
+        # A piece whose size is open may turn out empty, so its factors are kept.
         is_only = len(value.pieces) == 1
 
         def is_kept(factor: Factor) -> bool:
@@ -326,8 +326,8 @@ def join(values: Sequence[Value], axis: int) -> Value:
                 pieces.append(_whole_piece(value.sizes, access, axis, start))
         else:
             for first, factors, source in value.pieces:
-                place = (*first[:axis], first[axis] + start, *first[axis + 1 :])
-                pieces.append(new(Piece, (place, factors, source)))
+                new_start = (*first[:axis], first[axis] + start, *first[axis + 1 :])
+                pieces.append(new(Piece, (new_start, factors, source)))
         start = start + value.sizes[axis]
     sizes = values[0].sizes
     return _value_of_pieces((*sizes[:axis], start, *sizes[axis + 1 :]), values[0].element_size, pieces)
@@ -356,12 +356,12 @@ def _groups(old: Sequence[int], new: Sequence[int]) -> Iterator[tuple[tuple[int,
 
 
 def _viewed(sizes: Sequence[int], element_size: int, access: Access, offset: int, strides: Sequence[int]) -> Value:
-    """Return the value that an operand holds at another offset, in other sizes and strides."""
+    """Return the value of an operand's elements at another offset, in other sizes and strides."""
     return Value(tuple(sizes), element_size, None, new(Access, (access.operand, offset, tuple(strides), ())))
 
 
 def _whole_piece(sizes: Sequence[int], source: Access | Fill, axis: int = 0, place: int = 0) -> Piece:
-    """Return the piece that covers a value, or one of the same axes from a place along an axis on."""
+    """Return a piece that covers a value, or that starts at a coordinate along one axis."""
     start, factors = [0] * len(sizes), tuple([new(Factor, (k, size, 1)) for k, size in enumerate(sizes)])
     if start:
         start[axis] = place

@@ -19,7 +19,7 @@ from anydml.moves.verbs import Maker, View
 
 
 class ValueView:
-    """A view of a value (see `View`). The value may have further axes, of parts of its elements.
+    """A view of a value (see `View`). The value may have further axes, for the parts of its elements.
 
     Attributes:
         value: the value.
@@ -42,7 +42,7 @@ class ValueView:
 
 
 class _Result:
-    """A result: its sizes, those in which it is made, and what is written to it, in order."""
+    """A result: its sizes, the sizes in which the rule writes, and the values that are written, in order."""
 
     __slots__ = ("sizes", "write_sizes", "writes")
 
@@ -52,7 +52,7 @@ class _Result:
 
     @property
     def is_overwritten(self) -> bool:
-        """Whether parts of it are written again, so that it must be stored."""
+        """Whether parts of the result are overwritten, so that the result must be stored."""
         return len(self.writes) > 1 and self.writes[0][0] is None
 
 
@@ -206,7 +206,7 @@ class ValueMaker(Maker):
         return self._compose_at_once(x, indices, lambda make, x, by: Maker.pick_tuples(make, x, by, batch, outside))
 
     def _compose_at_once(self, x: Any, indices: Any, pick: Callable[[Maker, Any, Any], Any]) -> Any:
-        """Compose several picks and diagonals as one step: the values between them have elements that no result has."""
+        """Compose picks and diagonals as one step, since the values between them have elements that no result has."""
         if isinstance(x, View):
             return pick(self, x, indices)
         by = ValueView(self._composer.without_fills(self.index_of(indices)), indices.dtype, indices.name)
@@ -233,7 +233,7 @@ class ValueMaker(Maker):
         return self._with_value(x, self._composer.unless(value, by, self._reason))
 
     def result_from(self, x: Any) -> Any:
-        """Return the place of a result that begins as x; the result is stored if parts of it are written again."""
+        """Return the place of a result that begins as a copy of x; if parts are overwritten, the result is stored."""
         to = self.result(Integers(x.sizes))
         self._results[-1].writes.append((None, self.value_of(x)))
         return to
@@ -249,9 +249,9 @@ class ValueMaker(Maker):
 
     def result(self, sizes: Integers, write_sizes: Integers | None = None) -> Any:
         """Return the place of the next result, addressed by coordinates."""
-        number, written = len(self._results), write_sizes or sizes
+        result_number, written = len(self._results), write_sizes or sizes
         self._results.append(_Result(sizes.at, written.at))
-        return View(written.at, Access(number, CoordinateSteps({}), units(written.count)))  # type: ignore[arg-type]  # in coordinates
+        return View(written.at, Access(result_number, CoordinateSteps({}), units(written.count)))  # type: ignore[arg-type]  # in coordinates
 
     def copy(self, to: Any, x: Any) -> None:
         """Record what is written, and where."""
@@ -334,7 +334,7 @@ class ValueMaker(Maker):
         )
 
     def _read(self, x: Any) -> Any:
-        """Return a view of a value: that of what is written to a place, which must be a window of its result."""
+        """Return a view that is read: the value that is written to a place, which must be a window of its result."""
         if isinstance(x, ValueView):
             return x
         starts = [x.access.offset.terms.get(axis, 0) for axis in range(len(x.sizes))]
@@ -357,7 +357,7 @@ class _MakerWithoutScratch(ValueMaker):
 
 
 def _piece_of_result(to: View, piece: Piece, rank: int) -> Piece:
-    """Return a piece of what is written to a place as a piece of its result, which has `rank` axes before its parts."""
+    """Convert a piece of a value that is written to a place into a piece of the result, which has rank `rank`."""
     access, own_rank = to.access, len(to.sizes)
     steps = [next(iter(along.terms.items())) for along in access.strides]
     start = [access.offset.terms.get(axis, 0) for axis in range(rank)]

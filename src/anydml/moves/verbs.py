@@ -63,7 +63,7 @@ def _alternate(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def views_of(layouts: Sequence[Layout], dtypes: Sequence[str] = ()) -> list[View]:
-    """Return the views of whole tensors, which are the first operands; `dtypes` are those of the last ones."""
+    """Return views of the first operands, which are whole tensors; `dtypes` are the dtypes of the last of them."""
     first = len(layouts) - len(dtypes)
     return [
         new(
@@ -193,7 +193,7 @@ class Maker(Sizing):
         return x.with_strides((*x.sizes[:axis], count, length, *x.sizes[axis + 1 :]), change)
 
     def flat(self, x: Any) -> Any:
-        """Return x as one axis, in row-major order; it is stored first where no single stride reads it."""
+        """Return x flattened to one axis, in row-major order; x is stored first if no single stride reads it."""
         return View((self.count(x),))
 
     def pick(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
@@ -227,7 +227,7 @@ class Maker(Sizing):
             if k != axis:
                 x = self.cut(x, k, 0, indices.sizes[k], 1)
         x = self.pick(x, indices, axis, outside)
-        # Axes: those before the axis, the indices', and those behind it. Every axis but one occurs twice.
+        # The axes before the axis, of the indices, and behind the axis: every axis but one occurs twice.
         for k in range(rank - 1, axis, -1):
             x = self.diagonal(x, axis + k, rank + k - 1)
         for k in range(axis - 1, -1, -1):
@@ -262,7 +262,7 @@ class Maker(Sizing):
         return View(x.sizes, Access(operand, offset, strides, (*lookups, lookup)), x.element_size, x.dtype)
 
     def result_from(self, x: Any) -> Any:
-        """Return the place of the next result, which holds x already; parts of it are then written again, in order."""
+        """Return the place of the next result after x was copied to it; the rule then overwrites parts, in order."""
         self.shapes.append(x.sizes)
         return View(x.sizes)
 

@@ -56,7 +56,7 @@ class Budget:
         self._asked_at = self.held_bytes
         if available is None:
             return
-        # Held arrays no longer count as available. Other processes allocate, too, so the limit may only fall.
+        # Memory of held arrays is no longer available. Other processes allocate, too, so the limit may only fall.
         limit = available + self.held_bytes
         self._limit = limit if self._limit is None else min(limit, self._limit)
         if after > self._limit:

@@ -62,7 +62,7 @@ def check(model: ModelProto) -> None:
     _check_opsets(model)
     size = _byte_size(model)
     if size > MAX_BYTES:
-        # The checker needs a serialized model. Models this large have their external data loaded, and cannot be.
+        # The checker needs a serialized model, but a model this large, with its external data, cannot be serialized.
         return
     if len(model.opset_import) > MAX_IMPORTS:
         message = f"the model imports {len(model.opset_import)} opsets, but anydml reads at most {MAX_IMPORTS}"
@@ -127,12 +127,12 @@ def inline_functions(model: ModelProto) -> ModelProto:
 
 
 def _with_one_opset(model: ModelProto, functions: Set[Name]) -> ModelProto:
-    """Return a model whose functions import the versions that the model does, since onnx inlines no other functions."""
+    """Return a model whose functions import the model's opsets, because onnx inlines no other functions."""
     versions: dict[str, int] = {}
     for opset in (opset for importer in (model, *model.functions) for opset in importer.opset_import):
         versions.setdefault(plain_domain(opset.domain), opset.version)
     copy: ModelProto | None = None
-    for number, function in enumerate(model.functions):
+    for function_number, function in enumerate(model.functions):
         imports = {plain_domain(opset.domain): opset.version for opset in function.opset_import}
         if all(versions[domain] == version for domain, version in imports.items()):
             continue
@@ -146,19 +146,20 @@ def _with_one_opset(model: ModelProto, functions: Set[Name]) -> ModelProto:
         if copy is None:
             copy = ModelProto()
             copy.CopyFrom(model)
-        for opset in copy.functions[number].opset_import:
+        for opset in copy.functions[function_number].opset_import:
             opset.version = versions[plain_domain(opset.domain)]
     return model if copy is None else copy
 
 
 def _means_the_same(node: NodeProto, version: int, other: int) -> bool:
-    """Whether two versions of a node's domain define its operator alike."""
+    """Whether two versions of a domain define a node's operator in the same way."""
     if version == other:
         return True
     domain = plain_domain(node.domain)
     try:
         since, since_other = (
-            onnx.defs.get_schema(node.op_type, number, domain).since_version for number in (version, other)
+            onnx.defs.get_schema(node.op_type, opset_version, domain).since_version
+            for opset_version in (version, other)
         )
     except onnx.defs.SchemaError:
         return False
@@ -262,5 +263,5 @@ def _replace_unchecked(model: ModelProto) -> ModelProto:
 
 
 def _has_shape(value: ValueInfoProto) -> bool:
-    kind = value.type.WhichOneof("value")
-    return kind not in (None, "tensor_type") or value.type.tensor_type.HasField("shape")
+    type_name = value.type.WhichOneof("value")
+    return type_name not in (None, "tensor_type") or value.type.tensor_type.HasField("shape")

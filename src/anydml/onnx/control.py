@@ -115,9 +115,9 @@ class _Unrolling:
         condition = self._constant(round_nodes, "condition", np.array(True))
         done = 0
         while goes_on and (max_rounds is None or done < max_rounds):
-            number = self._constant(round_nodes, "iteration", np.array(done, np.int64))
+            iteration_name = self._constant(round_nodes, "iteration", np.array(done, np.int64))
             names = [self._fresh.new(f"{proto.name or 'Loop'}", "round") for _ in graph.output]
-            round_nodes += self._inline(graph, (number, condition, *carried), names)
+            round_nodes += self._inline(graph, (iteration_name, condition, *carried), names)
             goes_on = 1 if is_counted else self._number(names[0])
             if goes_on is None:
                 return [proto]
@@ -154,7 +154,7 @@ class _Unrolling:
         return copies
 
     def _inline(self, graph: GraphProto, inputs: Sequence[str], outputs: Sequence[str]) -> list[NodeProto]:
-        """Inline a subgraph with fresh names, its inputs and outputs connected to the given ones."""
+        """Inline a subgraph under fresh names, with its inputs and outputs connected to given values."""
         renamed = dict(zip((value.name for value in graph.input), inputs, strict=False))
         new_nodes: list[NodeProto] = []
         for tensor in graph.initializer:

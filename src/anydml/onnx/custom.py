@@ -75,8 +75,8 @@ def run(node: Node, ctx: LoweringContext, *inputs: Tensor | None) -> list[Tensor
     working_bytes = 8 * (count + 2 * sum(tensor.size for tensor in tensors)) if dtype.hasobject else 0
     working_bytes += (count - math.prod(inferred.shapes[0])) * dtype.itemsize if inferred.shapes else 0
     results = [
-        ctx.computed_result(node, shape, dtype, make, 0 if number else working_bytes)
-        for number, shape in enumerate(inferred.shapes)
+        ctx.computed_result(node, shape, dtype, make, 0 if output_number else working_bytes)
+        for output_number, shape in enumerate(inferred.shapes)
     ]
     if function.lengths is not None:
         lengths = function.lengths(function.label, shapes, *inferred.parameters)
@@ -106,7 +106,7 @@ def _cached_entry(function: Function) -> Entry:
         for parameter in function.parameters
         if parameter not in inputs
     }
-    decisive = tuple(number for number, parameter in enumerate(inputs) if not parameter.is_array)
+    decisive = tuple(input_number for input_number, parameter in enumerate(inputs) if not parameter.is_array)
     return Entry((1,), run, describe, decisive, Signature(tuple(formals), attributes))
 
 

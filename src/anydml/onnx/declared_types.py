@@ -32,7 +32,7 @@ def check_types(model: ModelProto) -> None:
         except ModelError:
             # Callers that read functions refuse the model.
             return
-        # Calls may pass attributes of other types than nodes take.
+        # Calls of functions may pass attributes of types that the nodes inside do not accept.
         check(model)
     undeclared = _without_declarations(model)
     if undeclared.ByteSize() > MAX_BYTES:
@@ -51,7 +51,7 @@ def check_types(model: ModelProto) -> None:
 
 
 def _without_declarations(model: ModelProto) -> ModelProto:
-    """Return a model without large constants, and without the types of what its nodes make."""
+    """Return a model without large constants, and without declared types of the values that its nodes make."""
     copy = ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
     copy.graph.name = model.graph.name
     copy.graph.node.extend(model.graph.node)
@@ -75,7 +75,7 @@ def _without_declarations(model: ModelProto) -> ModelProto:
 
 def _types(graph: GraphProto) -> dict[str, TypeProto]:
     """Return the types of values in a graph and its bodies, as far as they are known."""
-    return {name: kind for name, kind in _every_type(graph) if kind.WhichOneof("value") is not None}
+    return {name: type_proto for name, type_proto in _every_type(graph) if type_proto.WhichOneof("value") is not None}
 
 
 def _every_type(graph: GraphProto) -> Iterator[tuple[str, TypeProto]]:
@@ -85,9 +85,9 @@ def _every_type(graph: GraphProto) -> Iterator[tuple[str, TypeProto]]:
             yield value.name, value.type
 
 
-def _kind(kind: TypeProto) -> str:
+def _kind(type_proto: TypeProto) -> str:
     """Return the name of a type without sizes."""
-    value = kind.WhichOneof("value")
+    value = type_proto.WhichOneof("value")
     if value in ("tensor_type", "sparse_tensor_type"):
-        return type_name(getattr(kind, value).elem_type)
+        return type_name(getattr(type_proto, value).elem_type)
     return (value or "").removesuffix("_type")

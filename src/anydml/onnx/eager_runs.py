@@ -106,7 +106,7 @@ class RunningContext(LoweringContext):
             self.flush()
         else:
             self.composer.work += work
-        # Positions of strings take memory of their own.
+        # The positions of strings take further memory.
         size = sum(tensor.size for tensor in tensors if tensor.dtype.hasobject and tensor.array is not None)
         if size:
             self.budget.ask("strings", "their positions", size * POSITION.itemsize)

@@ -31,5 +31,5 @@ def _narrow(value: Any, is_index: bool) -> Any:
         return tuple(_narrow(item, is_index) for item in value)
     if not isinstance(value, TensorDesc) or value.data_type not in NARROW:
         return value
-    kind = DataType.UINT32 if is_index else NARROW[value.data_type]
-    return TensorDesc(kind, value.sizes, value.strides, value.flags)
+    data_type = DataType.UINT32 if is_index else NARROW[value.data_type]
+    return TensorDesc(data_type, value.sizes, value.strides, value.flags)

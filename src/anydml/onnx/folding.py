@@ -101,7 +101,7 @@ class FoldingContext(ShapeContext):
         return elements
 
     def _element(self, memory: Mapping[int, Any], operand: int, k: int, dtype: np.dtype[Any]) -> Any:
-        """Return an element of an operand; if the operand has another dtype, its bits, as a BitCast does."""
+        """Return an element of an operand; if the operand has another dtype, the bits are reinterpreted."""
         array, own = self._arrays.get(operand, (None, dtype))
         if array is None or own == dtype:
             return memory[operand][k]

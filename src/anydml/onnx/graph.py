@@ -126,7 +126,7 @@ class Node:
         return value_of(attribute)
 
     def word(self, name: str, allowed: Sequence[str]) -> Any:
-        """Return an attribute that is one of a few words; None if this version does not have it.
+        """Return an attribute that is one of a few words; None if this version of the operator has no such attribute.
 
         Raises:
             ModelError: it has another type.
@@ -183,17 +183,17 @@ class Node:
         if missing < 0 and any(value is not None for value in inputs[missing:]):
             raise self.error(f"has {count_noun(len(inputs), 'input')}, but takes {len(formals)}")
         groups: dict[str, tuple[str, np.dtype[Any]]] = {}
-        for number, ((name, is_required, _, kind, dtypes, group), value) in enumerate(
+        for input_number, ((name, is_required, _, type_name, dtypes, group), value) in enumerate(
             zip(formals, padded, strict=True)
         ):
             if value is None:
                 if is_required:
-                    raise self.error(f"input {number} ({name}) is missing", name, f"{name} is required")
+                    raise self.error(f"input {input_number} ({name}) is missing", name, f"{name} is required")
             elif not isinstance(value, Tensor):
-                if kind == "tensor":
-                    raise self.error(f"input {number} ({name}) is a sequence", name, f"{name} must be a tensor")
-            elif kind == "sequence":
-                raise self.error(f"input {number} ({name}) is not a sequence", name, f"{name} must be a sequence")
+                if type_name == "tensor":
+                    raise self.error(f"input {input_number} ({name}) is a sequence", name, f"{name} must be a tensor")
+            elif type_name == "sequence":
+                raise self.error(f"input {input_number} ({name}) is not a sequence", name, f"{name} must be a sequence")
             elif dtypes and value.dtype not in dtypes:
                 message = f"{with_verb(name)} {value.dtype} of shape {list(value.shape)}"
                 raise self.error(message, name, f"{name} must be {' or '.join(dtypes.values())}")
@@ -242,7 +242,7 @@ def last_use(nodes: Iterable[tuple[Names, Names]], graph_outputs: Names) -> dict
 
 
 def size_determining(nodes: Sequence[Node]) -> set[str]:
-    """Return the names of the values that determine sizes, and of the values that these depend on."""
+    """Return the names of the values that determine sizes, and of all values from which those are made."""
     names: set[str] = set()
     for node in reversed(nodes):
         # Outputs of Shape and Size, and the second output of ConcatTraining, depend on sizes only.

@@ -83,7 +83,8 @@ def infer_outputs(node: NodeProto, opsets: Opsets, inputs: Sequence[GraphValue |
     try:
         types = _types(node, opsets, inputs)
         inferred_values = {
-            name: declared_tensor(helper.make_value_info(name, kind), _unknown_size) for name, kind in types.items()
+            name: declared_tensor(helper.make_value_info(name, type_proto), _unknown_size)
+            for name, type_proto in types.items()
         }
     except Exception:  # onnx raises errors of many types if it cannot infer something.
         inferred_values = {}
@@ -131,8 +132,8 @@ def _types(node: NodeProto, opsets: Opsets, inputs: Sequence[GraphValue | None])
     data: dict[str, TensorProto] = {}
     for name, value in zip(node.input, inputs, strict=False):
         if isinstance(value, Tensor):
-            kind = helper.np_dtype_to_tensor_dtype(value.dtype)
-            types[name] = helper.make_tensor_type_proto(kind, value.shape)
+            type_number = helper.np_dtype_to_tensor_dtype(value.dtype)
+            types[name] = helper.make_tensor_type_proto(type_number, value.shape)
             if value.array is not None and not value.dtype.hasobject:
                 data[name] = numpy_helper.from_array(np.ascontiguousarray(value.array), name)
         elif name:

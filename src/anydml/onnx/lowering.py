@@ -43,7 +43,7 @@ class NodeTrace(Trace):
 
     def __init__(self, ctx: LoweringContext, composer: Composer) -> None:
         super().__init__("onnx", TracedArray, None, composer)
-        # Weak references, so that arrays of a run are released at its end.
+        # References are weak, so that the arrays of a run are released at the end of the run.
         self._ctx = weakref.proxy(ctx)
 
     def pattern(self, element: Array) -> bytes:
@@ -134,7 +134,7 @@ class LoweringContext(abc.ABC):
         """
 
     def fetch_optional(self, *tensors: Tensor) -> bool:
-        """Fetch elements that moves could also read and check themselves; return whether they were fetched."""
+        """Fetch elements that moves could also read and check; return whether the elements were fetched."""
         return self.fetch(*tensors)
 
     def elements(self, tensor: Tensor) -> Any:
@@ -149,7 +149,7 @@ class LoweringContext(abc.ABC):
         """Store a tensor whose elements are read through indices, because nested lookups are slow."""
 
     def arrays(self, *tensors: Tensor, times: int = 1) -> list[TracedArray]:
-        """Return inputs as traced arrays; called once per node, with all inputs that it composes.
+        """Return inputs as traced arrays; called once per node, with all inputs that the node composes.
 
         Args:
             tensors: the inputs.
@@ -175,7 +175,7 @@ class LoweringContext(abc.ABC):
         return [*map(self._value_of, tensors)]
 
     def _value_of(self, tensor: Tensor) -> Value:
-        """Return the value of a tensor; a stored one is a source of the composer, once."""
+        """Return the value of a tensor; a stored tensor becomes an input of the composer, once."""
         if tensor.value is not None:
             return tensor.value
         if id(tensor) not in self._sources:

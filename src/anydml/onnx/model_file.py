@@ -90,8 +90,8 @@ def load(
 def _size(file: Path, place: JsonPath) -> int:
     try:
         if not file.is_file():
-            kind = "is a folder, not a model file" if file.is_dir() else "is not a file"
-            raise place.error(kind if file.exists() else nothing_at(file))
+            reason = "is a folder, not a model file" if file.is_dir() else "is not a file"
+            raise place.error(reason if file.exists() else nothing_at(file))
         return file.stat().st_size
     except OSError as error:
         raise place.error(f"cannot be read: {error.strerror}") from None

@@ -26,7 +26,7 @@ def raise_opset(model: ModelProto) -> ModelProto:
     """
     version = opsets_of(model.opset_import).get("")
     if version is None:
-        # The main graph uses other domains only; follow the functions.
+        # The main graph uses other domains only, so the functions decide.
         versions = [opsets_of(function.opset_import).get("", NEEDED) for function in model.functions]
         _set_version(model.opset_import, max([NEEDED, *versions]))
         return model

@@ -86,7 +86,7 @@ def _own_functions(model: ModelProto) -> frozenset[Name]:
 
 
 def _is_training(model_functions: Set[Name], node: NodeProto) -> bool:
-    """Return whether a node is one of the two operators rather than a call of a function of this name."""
+    """Return whether a node is one of the two training operators, and not a call of a function of the same name."""
     if node.domain != MICROSOFT or node.op_type not in ("SplitTraining", "ConcatTraining"):
         return False
     return function_name(node) not in model_functions

@@ -181,7 +181,7 @@ class Program:
         return self._results(values, foreign, running)
 
     def _evaluate(self, values: dict[str, GraphValue], run: Callable[..., Sequence[GraphValue]]) -> None:
-        """Add the graph's outputs to its inputs and defaults, in place; other values are freed after their last use."""
+        """Add all values of the graph to its inputs and defaults, in place, and free each after its last use."""
         for i, node in enumerate(self.nodes):
             results = run(node, node.inputs_in(values))
             values.update((name, value) for name, value in zip(node.outputs, results, strict=False) if name)

@@ -58,29 +58,29 @@ def read_node(proto: NodeProto, opsets: Opsets, name: str) -> Node:
     Raises:
         ModelError: anydml does not support its operator, its version or an attribute.
     """
-    domain, kind = plain_domain(proto.domain), proto.op_type
-    entry = NODES.get((domain, kind))
+    domain, op_type = plain_domain(proto.domain), proto.op_type
+    entry = NODES.get((domain, op_type))
     if entry is None:
-        reason = REASONS.get(kind, NO_SUCH) if not domain else NO_SUCH
-        raise ModelError(f"{label(name, domain, kind)}: {reason}", kind)
+        reason = REASONS.get(op_type, NO_SUCH) if not domain else NO_SUCH
+        raise ModelError(f"{label(name, domain, op_type)}: {reason}", op_type)
     opset = opsets.get(domain)
     if opset is None:
         domains = f"the model imports no opset of domain {show(domain or 'ai.onnx')}"
-        raise ModelError(f"{label(name, domain, kind)}: {domains}", kind, "opset_import")
+        raise ModelError(f"{label(name, domain, op_type)}: {domains}", op_type, "opset_import")
     version = max((since for since in entry.versions if since <= opset), default=None)
-    declared = None if domain else onnx_signature(kind, opset)
-    # A version between ours and the opset's is one that anydml does not have.
+    declared = None if domain else onnx_signature(op_type, opset)
+    # A version between the known one and the opset's is a version that anydml does not have.
     if declared is not None and version is not None and declared[0] > version:
         version = None
     if version is None:
         versions = ", ".join(map(str, entry.versions))
         message = f"anydml does not have the version of opset {opset}; it has versions {versions}"
-        raise ModelError(f"{label(name, domain, kind)}: {message}", kind, "opset_import")
+        raise ModelError(f"{label(name, domain, op_type)}: {message}", op_type, "opset_import")
     attributes: dict[str, AttributeProto] = {}
     for attribute in proto.attribute:
         attributes[attribute.name] = attribute
         if attribute.ref_attr_name:
             message = f"attribute {show(attribute.name)} refers to a function's attribute outside of a function"
-            raise ModelError(f"{label(name, domain, kind)}: {message}", kind, attribute.name)
+            raise ModelError(f"{label(name, domain, op_type)}: {message}", op_type, attribute.name)
     signature = entry.signature or (declared[1] if declared else Signature((), {}))
-    return Node(name, domain, kind, version, tuple(proto.input), tuple(proto.output), attributes, entry, signature)
+    return Node(name, domain, op_type, version, tuple(proto.input), tuple(proto.output), attributes, entry, signature)

@@ -81,7 +81,7 @@ class Region(Composer):
         return without_last_copies(self.program())
 
     def compiled(self) -> Compiled:
-        """Compile the program, or return a cached one with equal moves; one with constants is not cached."""
+        """Compile the program, or return a cached program with equal moves; a program with constants is not cached."""
         # Operand counts are part of the key, since outputs may have no moves.
         key = None if self._counts[CONSTANT] else (*self._moves, *self._counts.values(), self.total_scratch_bytes())
         return self._compile() if key is None else PROGRAMS.find(key, self._compile)

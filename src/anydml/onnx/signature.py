@@ -102,15 +102,15 @@ def _attribute(declared: Any) -> Attribute:
 
 def _formal(parameter: Any, uses: Mapping[str, int], output_types: Set[str]) -> Formal:
     kinds = {text.partition("(")[0] for text in parameter.types}
-    kind = {"tensor": "tensor", "seq": "sequence"}.get("".join(kinds), "any")
+    type_name = {"tensor": "tensor", "seq": "sequence"}.get("".join(kinds), "any")
     is_variadic = parameter.option == _VARIADIC
     dtypes = {}
-    if kind == "tensor" and parameter.type_str not in output_types and len(parameter.types) <= FEW_TYPES:
+    if type_name == "tensor" and parameter.type_str not in output_types and len(parameter.types) <= FEW_TYPES:
         names = sorted(text[7:-1].upper() for text in parameter.types)
         dtypes = {np.dtype(helper.tensor_dtype_to_np_dtype(TensorProto.DataType.Value(name))): name for name in names}
-    is_alike = kind == "tensor" and (uses[parameter.type_str] > 1 or (is_variadic and parameter.is_homogeneous))
+    is_alike = type_name == "tensor" and (uses[parameter.type_str] > 1 or (is_variadic and parameter.is_homogeneous))
     group = parameter.type_str if is_alike else ""
-    return Formal(parameter.name, parameter.option != _OPTIONAL, is_variadic, kind, dtypes, group)
+    return Formal(parameter.name, parameter.option != _OPTIONAL, is_variadic, type_name, dtypes, group)
 
 
 def value_of(attribute: AttributeProto) -> Any:
@@ -119,13 +119,13 @@ def value_of(attribute: AttributeProto) -> Any:
     Raises:
         UnicodeDecodeError: a string is not UTF-8.
     """
-    kind = attribute.type
-    if kind == AttributeProto.INT:
+    attribute_type = attribute.type
+    if attribute_type == AttributeProto.INT:
         return attribute.i
-    if kind == AttributeProto.INTS:
+    if attribute_type == AttributeProto.INTS:
         return [*attribute.ints]
-    if kind == AttributeProto.STRING:
+    if attribute_type == AttributeProto.STRING:
         return attribute.s.decode()
-    if kind == AttributeProto.STRINGS:
+    if attribute_type == AttributeProto.STRINGS:
         return [text.decode() for text in attribute.strings]
     return helper.get_attribute_value(attribute)

@@ -90,8 +90,8 @@ def to_array(tensor: TensorProto, budget: Budget) -> Array:
     except Exception as error:
         # onnx raises errors of many types for invalid tensors.
         reason = escape_controls((str(error) or repr(error)).splitlines()[0])
-        kind = type_name(tensor.data_type)
-        message = f"{label} ({kind}, sizes {list(shape)}) cannot be read: {reason}"
+        data_type_name = type_name(tensor.data_type)
+        message = f"{label} ({data_type_name}, sizes {list(shape)}) cannot be read: {reason}"
         raise ModelError(message, field=tensor.name, rule="sizes, type and data must agree") from None
 
 
@@ -152,9 +152,9 @@ def tensor_type(value: ValueInfoProto) -> tuple[int, list[int | str | None] | No
         ModelError: the value is not a tensor, or has more than 64 dimensions.
     """
     label = f"{show(value.name)}"
-    kind = value.type.WhichOneof("value")
-    if kind != "tensor_type":
-        message = f"{label} is a {(kind or 'value without a type').removesuffix('_type')}; anydml moves tensors"
+    type_name = value.type.WhichOneof("value")
+    if type_name != "tensor_type":
+        message = f"{label} is a {(type_name or 'value without a type').removesuffix('_type')}; anydml moves tensors"
         raise ModelError(message, field=value.name, rule="inputs must be tensors")
     tensor = value.type.tensor_type
     if not tensor.HasField("shape"):

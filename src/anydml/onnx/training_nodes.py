@@ -157,7 +157,7 @@ def lengths_in(body: Body) -> dict[str, int]:
 
 
 def note_lengths(node: NodeProto, is_training: bool, lengths: Lengths) -> None:
-    """Record the lengths of a node's outputs, where they follow from the node alone."""
+    """Record the lengths of a node's outputs, if the node alone determines them."""
     if is_training and node.op_type == "ConcatTraining" and len(node.output) > 1:
         lengths[node.output[1]] = len(node.input)
     if node.op_type == "Constant" and not node.domain and node.output and len(node.attribute) == 1:

@@ -26,14 +26,14 @@ def count_messages(data: bytes, descriptor: Any, max_count: int) -> int:
         position, end, inner = stack.pop()
         while position < end:
             tag, position = _varint(data, position, end)
-            kind = tag & 7
-            if kind == 0:
+            wire_type = tag & 7
+            if wire_type == 0:
                 _, position = _varint(data, position, end)
-            elif kind == 1:
+            elif wire_type == 1:
                 position += 8
-            elif kind == 5:
+            elif wire_type == 5:
                 position += 4
-            elif kind == 2:
+            elif wire_type == 2:
                 size, position = _varint(data, position, end)
                 if size > end - position:
                     return count

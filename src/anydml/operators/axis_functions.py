@@ -112,7 +112,7 @@ def roll_rule(make: Maker, x: View, shifts: Integers, is_flat: bool) -> None:
 
 @rule
 def _roll(make: Maker, to: View, x: View, axis: int, shifts: Integers) -> None:
-    """Roll an axis and all later ones: write the elements that do not wrap around, then those that do."""
+    """Roll an axis and all later axes: write the elements that do not wrap around, then the others."""
     if axis == shifts.count:
         make.copy(to, x)
         return

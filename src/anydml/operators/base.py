@@ -41,9 +41,9 @@ FUNCTIONS_HINT = "; anydml's functions on arrays are bound by no level"
 
 
 @functools.cache
-def _readers(kind: Any) -> dict[str, Callable[[str, str, Any], Any]]:
+def _readers(annotation: Any) -> dict[str, Callable[[str, str, Any], Any]]:
     """Return the converter of each field of a desc class."""
-    return {name: READERS[parameter.annotation] for name, parameter in _signature(kind).parameters.items()}
+    return {name: READERS[parameter.annotation] for name, parameter in _signature(annotation).parameters.items()}
 
 
 @functools.cache
@@ -321,13 +321,13 @@ class OperatorDesc(Rules, metaclass=_DescType):
             yield Problem(self.OPERATOR, "Type", f"there is no such operator at {level}", rule, first, is_of_level=True)
             return
         for name, tensor in (*self.inputs, *self.outputs):
-            kind = name.partition("[")[0]
-            support = row.tensors[kind]
+            field = name.partition("[")[0]
+            support = row.tensors[field]
             dimensions = len(tensor.sizes)
             low, high = support.min_dimensions, support.max_dimensions
             if low <= dimensions <= high and tensor.data_type in support.data_types:
                 continue
-            needs = lowest_level(table, kind, dimensions, tensor.data_type)
+            needs = lowest_level(table, field, dimensions, tensor.data_type)
             hint = "" if needs else f" and no level supports it{self.UNSUPPORTED_HINT or FUNCTIONS_HINT}"
             if not low <= dimensions <= high:
                 supported = dimension_text(low, high)

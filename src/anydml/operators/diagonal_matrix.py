@@ -66,7 +66,7 @@ def _fill_left(make: Maker, to: View, row: int64, until: int64, end: int64, valu
 
 @rule
 def _triangle(make: Maker, to: View, row: int64, column: int64, count: int64, is_low: bool, value: Item | None) -> None:
-    """Fill lines of 0, 1, … count − 1 elements: one per row from a column on, or one per column from a row on.
+    """Fill 0, 1, … count − 1 elements: along each row from a column on, or along each column from a row on.
 
     A triangle of 2ⁿ lines is a square and two triangles of half the size, one after the other along the diagonal: all
     squares of one size are one box. The number of boxes grows with the square of the logarithm of the count.
@@ -125,7 +125,7 @@ class _DiagonalMatrix(OperatorDesc):
         raise NotImplementedError
 
     def band(self) -> tuple[int, int]:
-        """Return the first diagonal that gets the value, and the one after the last, as those of `diagonal_matrix`."""
+        """Return the first diagonal that gets the value, and the one after the last, as in `diagonal_matrix`."""
         raise NotImplementedError
 
     def apply(self, make: Maker, *inputs: View) -> None:
@@ -189,7 +189,7 @@ class DiagonalMatrixOperatorDesc(_DiagonalMatrix):
         return t == self.offset
 
     def band(self) -> tuple[int, int]:
-        """Return the diagonal Offset, and the one after it."""
+        """Return the diagonal Offset, and the next diagonal."""
         return self.offset, self.offset + 1
 
 

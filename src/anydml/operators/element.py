@@ -109,12 +109,12 @@ def _check_extended(value: Any, stored: Any, dtype: np.dtype[Any]) -> None:
     Raises:
         OverflowError: another number was stored.
     """
-    kind = number_kind(dtype)
+    number_class = number_kind(dtype)
     pairs = [(value, stored)]
-    if kind == "c":
+    if number_class == "c":
         pairs = [(getattr(complex(value), part), getattr(complex(stored), part)) for part in ("real", "imag")]
     for number, stored_number in [(float(given), float(kept)) for given, kept in pairs]:
-        is_wrapped = kind == "i" and stored_number != math.trunc(number)
+        is_wrapped = number_class == "i" and stored_number != math.trunc(number)
         if is_wrapped or math.isfinite(number) != math.isfinite(stored_number):
             raise OverflowError(f"it would be stored as {stored}")
 
@@ -127,7 +127,7 @@ def _fields(value: Any, dtype: np.dtype[Any]) -> tuple[Any, ...] | None:
             return None
         value = tuple(value[name] for name in value.dtype.names)
     if not isinstance(value, tuple):
-        # NumPy gives every field the one value.
+        # NumPy assigns one value to every field.
         value = (value,) * len(names)
     if len(value) != len(names):
         return None

@@ -46,7 +46,7 @@ class ElementWiseIfOperatorDesc(OperatorDesc):
     LEVELS = (
         ("5_0", 1, 8, ALL_TYPES, (DataType.UINT8,)),
         ("3_0", 1, 8, TYPES_8_TO_32, (DataType.UINT8,)),
-        # Its page prints FLOAT16 alone.
+        # The operator's page prints FLOAT16 alone.
         ("2_0", 4, 4, (DataType.FLOAT16,), (DataType.UINT8,)),
     )
 

@@ -98,7 +98,7 @@ class FillValueSequenceOperatorDesc(OperatorDesc):
 
     OPERATOR = "DML_FILL_VALUE_SEQUENCE"
     LEVELS = (
-        # Its page lists no FLOAT64.
+        # The operator's page does not list FLOAT64.
         ("5_0", 1, 8, NO_FLOAT64),
         ("4_0", 1, 8, TYPES_8_TO_32),
         ("2_1", 4, 4, TYPES_8_TO_32),

@@ -111,7 +111,7 @@ class _SizesInferredError(Exception):
 
 
 class _SizesMaker(Maker):
-    """A maker that stops a rule once the sizes of its only result are known, so that it compares no symbols.
+    """A maker that stops a rule once the sizes of the only result are known, so that no symbols are compared.
 
     Raises:
         _SizesInferredError: always, once the sizes are known.
@@ -298,7 +298,7 @@ def describe_function(
 
 
 def _parameters(stub: Callable[..., Any]) -> tuple[Parameter, ...]:
-    code, kinds = stub.__code__, stub.__annotations__
+    code, type_names = stub.__code__, stub.__annotations__
     count, total = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
     defaults: dict[str, Any] = dict(stub.__kwdefaults__ or {})
     default_values = stub.__defaults__ or ()
@@ -307,10 +307,10 @@ def _parameters(stub: Callable[..., Any]) -> tuple[Parameter, ...]:
     for name in code.co_varnames[:total]:
         if name == "out":
             continue
-        kind = str(kinds[name]).replace("Sequence[Array]", ARRAYS)
+        type_name = str(type_names[name]).replace("Sequence[Array]", ARRAYS)
         words: tuple[str, ...] = ()
-        if kind.startswith("Literal["):
-            words = ast.literal_eval(f"({kind[8:-1]},)")
-            kind = "Literal"
-        parameters.append(Parameter(name, kind, name in defaults, defaults.get(name), words))
+        if type_name.startswith("Literal["):
+            words = ast.literal_eval(f"({type_name[8:-1]},)")
+            type_name = "Literal"
+        parameters.append(Parameter(name, type_name, name in defaults, defaults.get(name), words))
     return tuple(parameters)

@@ -33,7 +33,7 @@ class Grid(NamedTuple):
 
     @property
     def is_one_to_one(self) -> bool:
-        """Whether the map is the identity. It is exact then, even for coordinates that FLOAT cannot distinguish."""
+        """Whether the map is the identity, which is exact even for coordinates that FLOAT cannot distinguish."""
         return self.scale == 1 and self.of_input == -self.of_output and (2 * self.of_input).is_integer()
 
     def positions(self, count: int, size: int) -> Positions:
@@ -47,7 +47,7 @@ class Grid(NamedTuple):
                 x = np.floor(x + np.float32(0.5))
             else:
                 x = np.ceil(x) if self.direction == AxisDirection.INCREASING else np.floor(x)
-            # Clamped before the conversion, since it may exceed any integer.
+            # Clamped before the conversion, since the coordinate may exceed any integer.
             return np.asarray(np.clip(x.astype(np.float64), 0, size - 1).astype(np.int64))
 
     def position(self, at: int, size: int) -> int:

@@ -49,8 +49,8 @@ def count_problems(
     ):
         if any(size != 1 for size in sizes[: rank - count]):
             message = f"{field}.Sizes is {list(sizes)}, but its first {rank - count} must be 1"
-            kind = field.removesuffix("Tensor")
-            yield desc.problem(f"{field}.Sizes", message, f"dimensions before the last {kind}DimensionCount must be 1")
+            noun = field.removesuffix("Tensor")
+            yield desc.problem(f"{field}.Sizes", message, f"dimensions before the last {noun}DimensionCount must be 1")
     data_sizes, index = _sizes(data, indices, counts)
     if data_sizes[: counts.batch] != index[: counts.batch]:
         message = f"IndicesTensor.Sizes has the batch {list(index[: counts.batch])}, but InputTensor.Sizes has "
@@ -108,10 +108,10 @@ def picked_elements(
     length = index[-1]
     trailing_sizes = data_sizes[counts.batch + length :]
     for c in itertools.product(*map(range, index[:-1])):
-        place = (0,) * (rank - counts.indices)
+        leading_zeros = (0,) * (rank - counts.indices)
         coordinates = []
         for q in range(length):
-            i = read(1, (*place, *c, q))
+            i = read(1, (*leading_zeros, *c, q))
             coordinates.append(i + data_sizes[counts.batch + q] if i < 0 else i)
         for r in itertools.product(*map(range, trailing_sizes)):
             at = (*c, *r)

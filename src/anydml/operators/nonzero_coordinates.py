@@ -136,8 +136,8 @@ class NonzeroCoordinatesOperatorDesc(OperatorDesc):
         width = rows.sizes[-1]
         for k, dimension in enumerate(range(len(sizes) - width, len(sizes))):
             to = Access(COORDINATES, k * along, still, (row, unless(IS_ZERO, zero)))
-            place = (*still[:dimension], WIDTH, *still[dimension + 1 :])
-            moves.append(Move(sizes, to, Access(NUMBERS, 0, place), WIDTH))
+            source_strides = (*still[:dimension], WIDTH, *still[dimension + 1 :])
+            moves.append(Move(sizes, to, Access(NUMBERS, 0, source_strides), WIDTH))
         moves.append(Move((), Access(COUNT, 0, ()), Access(RANKS, total * WIDTH, ()), WIDTH))
         return tuple(moves)
 
@@ -164,8 +164,8 @@ class NonzeroCoordinatesOperatorDesc(OperatorDesc):
         before, nonzero = (0,) * (len(rows) - 2), 0
         for at in itertools.product(*map(range, self.input_tensor.sizes)):
             if read(INPUT, at) != 0:
-                for k, place in enumerate(at[len(at) - rows[-1] :]):
-                    yield COORDINATES, (*before, nonzero, k), _word(place), ()
+                for k, coordinate in enumerate(at[len(at) - rows[-1] :]):
+                    yield COORDINATES, (*before, nonzero, k), _word(coordinate), ()
                 nonzero += 1
         yield COUNT, (0,) * len(self.output_count_tensor.sizes), _word(nonzero), ()
 

@@ -43,7 +43,7 @@ def pad_rule(make: Maker, x: View, before: Integers, after: Integers, mode: Word
         fill_around(make, to, before, make.sizes(x), make.ones(x), value)
         return
     for d in range(x.rank):
-        # Axes before this one are extended already, those behind it are not.
+        # Earlier axes are extended already, later axes are not.
         line: View = to
         for k in range(d + 1, x.rank):
             line = make.cut(line, k, before.at[k], x.sizes[k], 1)

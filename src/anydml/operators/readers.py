@@ -74,11 +74,11 @@ def _data_type(name: str, field: str, value: Any) -> DataType:
         raise type_error(name, field, value, f"one of {', '.join(DataType.__members__)}") from None
 
 
-def _enum(kind: type[NamedEnum], name: str, field: str, value: Any) -> NamedEnum:
+def _enum(enum_class: type[NamedEnum], name: str, field: str, value: Any) -> NamedEnum:
     try:
-        return kind.parse(value)
+        return enum_class.parse(value)
     except ValueError:
-        raise type_error(name, field, value, f"one of {', '.join(kind.__members__)}") from None
+        raise type_error(name, field, value, f"one of {', '.join(enum_class.__members__)}") from None
 
 
 def _scale_bias(name: str, field: str, value: Any) -> ScaleBias | None:

@@ -36,7 +36,7 @@ class Rules(Printed):
                     yield f"{camel(field)}[{i}]", tensor
 
     def same_kind(self, *fields: str) -> Iterator[Problem]:
-        """Check that DataType and DimensionCount of the tensors in `fields` match those of the first."""
+        """Check that the tensors in `fields` have the DataType and DimensionCount of the first of them."""
         (first, model), *others = self._named(fields)
         for name, tensor in others:
             if tensor.data_type != model.data_type:

@@ -96,7 +96,7 @@ def check_slice(name: str, shape: Sizes, offsets: Any, sizes: Any, strides: Any)
             rule = "offsets count from 0, sizes must be 0 or more, strides 1 or more"
             raise DescError(f"{name}: {values}: {rule}", name, f"sizes[{i}]", "offsets, sizes >= 0 and strides >= 1")
         last = start + (size - 1) * step
-        # The first condition is for a size of 0, the second for all others.
+        # The first condition is for sizes of 0, the second for all other sizes.
         if not holds((start <= axis_size) & (last < axis_size)):
             last_index = last if holds(size != 0) else start - 1
             message = (

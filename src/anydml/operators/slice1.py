@@ -40,7 +40,7 @@ def window_problems(
     sizes: Sequence[int],
     strides: Sequence[int],
 ) -> Iterator[Problem]:
-    """Check that a window is not empty and lies inside `source`, and that `part` has no more elements than it."""
+    """Check that a window is not empty and lies inside `source`, and that `part` has no more elements."""
     count = len(source[1].sizes)
     yield from desc.one_per_dimension("InputWindowOffsets", offsets, count, source[0])
     yield from desc.one_per_dimension("InputWindowSizes", sizes, count, source[0])
@@ -163,7 +163,7 @@ def check_output_sizes(name: str, field: str, output_sizes: Sizes, sizes: Sizes,
         DescError: it has fewer.
     """
     for i in range(len(output_sizes)):
-        # Floor division makes this 0 for an empty window.
+        # For an empty window, floor division gives 0.
         max_n: int = max_copied_elements(sizes[i], steps[i])
         if not holds((output_sizes[i] >= 0) & (output_sizes[i] <= max_n)):
             message = f"{name}: {field}[{i}] is {output_sizes[i]}, but the window has {max_n} elements along this axis"

@@ -11,9 +11,9 @@ from anydml.operators.base import Coordinate, OperatorDesc, Problem, TensorDesc
 def part_elements(parts: Sequence[TensorDesc], axis: int) -> Iterator[tuple[int, Coordinate, Coordinate]]:
     """Yield, for every element of every part, the part's number and the coordinates in the part and in the whole."""
     start = 0
-    for number, part in enumerate(parts):
+    for part_number, part in enumerate(parts):
         for at in itertools.product(*map(range, part.sizes)):
-            yield number, at, (*at[:axis], start + at[axis], *at[axis + 1 :])
+            yield part_number, at, (*at[:axis], start + at[axis], *at[axis + 1 :])
         start += part.sizes[axis]
 
 

@@ -43,7 +43,7 @@ class TileOperatorDesc(OperatorDesc):
 
     OPERATOR = "DML_TILE"
     LEVELS = (
-        # Its page lists no FLOAT64.
+        # The operator's page does not list FLOAT64.
         ("4_1", 1, 8, NO_FLOAT64),
         ("3_1", 1, 8, TYPES_8_TO_32),
         ("2_1", 4, 4, TYPES_8_TO_32),

@@ -10,7 +10,7 @@ from anydml.text import count_noun
 
 
 def _clamped_diagonal(name: str, shape: Sizes, k: int) -> int:
-    """Check x's rank; return diagonal k, clamped to the first one outside x."""
+    """Check x's rank; return diagonal k, or the first diagonal outside x if k lies beyond it."""
     if len(shape) < 2:
         have = count_noun(len(shape), "dimension")
         raise DescError(

@@ -32,7 +32,7 @@ def unfold_rule(
     size: int64 = make.volume(windows)
     to: View = make.result(make.ints(x.sizes[0], x.sizes[1] * size, make.volume(blocks)))
     to = make.split(make.split(make.split(to, 2, blocks), 1, make.ints(x.sizes[1], size)), 2, windows)
-    # Each window's axis, then that of the windows along it.
+    # The axis inside each window, then the axis of the windows.
     order: Integers = Integers([k if k < 2 else 1 + k // 2 + k % 2 * windows.count for k in range(to.rank)])
     _unfold(make, make.permute(to, order), x, windows.count - 1, strides, dilations, before, after)
 
@@ -53,7 +53,7 @@ def _unfold(
         _unfold(make, to, x, d - 1, strides, dilations, before, after)
         return
     for k in range(to.sizes[axis]):
-        # Window b has its element at b · stride + shift, which lies in the image from b = first to b = end − 1.
+        # The element of window b is at b · stride + shift, which is inside the image for first ≤ b < end.
         row: View = make.at(to, axis, k)
         shift: int64 = k * dilations.at[d] - before.at[d]
         first: int64 = -(shift // stride) if shift < 0 else 0
@@ -169,8 +169,8 @@ class UnfoldOperatorDesc(OperatorDesc):
             for row, k in enumerate(windows):
                 for column, b in enumerate(itertools.product(*map(range, self._blocks()))):
                     at = tuple(
-                        block * stride - padding + place * dilation
-                        for block, stride, padding, place, dilation in zip(
+                        block * stride - padding + tap * dilation
+                        for block, stride, padding, tap, dilation in zip(
                             b, self.strides, self.start_padding, k, self.dilations, strict=True
                         )
                     )

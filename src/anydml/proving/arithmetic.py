@@ -246,10 +246,12 @@ def _add(
 ) -> Term:
     """Return the sums of products along all axes that are not plain."""
     layout = laid_out(mover, terms, axes, sizes, kinds, (0, 1), is_ordered=False)
-    added = tuple(axis for axis, kind in enumerate(layout.kinds) if kind != PLAIN_AXIS)
-    remaining_sizes = [size for size, kind in zip(layout.sizes, layout.kinds, strict=True) if kind == PLAIN_AXIS]
+    added = tuple(axis for axis, axis_kind in enumerate(layout.kinds) if axis_kind != PLAIN_AXIS)
+    remaining_sizes = [
+        size for size, axis_kind in zip(layout.sizes, layout.kinds, strict=True) if axis_kind == PLAIN_AXIS
+    ]
     term = mover.terms.make("dot", sorted(layout.inputs, key=_number), added, terms[0].dtype, remaining_sizes)
-    plain = [axis for axis, kind in enumerate(kinds) if kind == PLAIN_AXIS]
+    plain = [axis for axis, axis_kind in enumerate(kinds) if axis_kind == PLAIN_AXIS]
     return layout.result(mover, term, plain, tuple(sizes[axis] for axis in plain))
 
 

@@ -27,44 +27,44 @@ class Batch:
         self.name = name
 
     def inner(self, sizes: Sequence[Size]) -> list[int] | None:
-        """Return the sizes at one place of the batch; None if a size is not a number, or several contain the batch."""
+        """Return the sizes of one element of the batch; None if one is not a number, or several contain the batch."""
         inner_sizes = [self._size_per_element(size) for size in sizes]
         known_sizes = [size for size in inner_sizes if size is not None]
         is_once = sum(isinstance(size, Polynomial) for size in sizes) <= 1
         return known_sizes if is_once and len(known_sizes) == len(inner_sizes) else None
 
     def keeps(self, term: Term) -> bool:
-        """Whether a term keeps the batch, which must be in at most one of its sizes."""
+        """Whether a term keeps the batch; at most one size of the term may contain the batch."""
         if not self.name:
             return True
         shapes = [term.shape for term in term.inputs if term is not None]
         if term.shape is None or any(shape is None or self.inner(shape) is None for shape in shapes):
             return False
         known_shapes, detail = [shape for shape in shapes if shape is not None], term.detail
-        kind, is_node, _ = term.kind.partition("@")
-        if kind == "moved":
+        operator, is_node, _ = term.kind.partition("@")
+        if operator == "moved":
             return self._keeps_order(known_shapes[0], detail[0], term.shape)
-        if kind == "slice":
+        if operator == "slice":
             return self._axis(known_shapes[0]) not in {axis for axis, *_ in detail}
-        if kind == "concat":
+        if operator == "concat":
             return {self._axis(shape) for shape in known_shapes} == {self._axis(term.shape)} != {detail}
-        if kind == "taken":
+        if operator == "taken":
             return self._axis(known_shapes[0]) != detail and self._axis(known_shapes[1]) is None
-        if kind == "dot":
+        if operator == "dot":
             is_added = any(self._axis(shape) in detail for shape in known_shapes)
             return not is_added and all(a in (b, 1) or b == 1 for a, b in zip(*known_shapes, strict=True))
         if is_node:
-            return kind in ELEMENTWISE_OPERATORS and _can_broadcast(known_shapes, term.shape)
-        if kind == "expand":
+            return operator in ELEMENTWISE_OPERATORS and _can_broadcast(known_shapes, term.shape)
+        if operator == "expand":
             return _can_broadcast(known_shapes, term.shape)
-        if kind.startswith("Reduce") or kind in _NORMALIZED:
+        if operator.startswith("Reduce") or operator in _NORMALIZED:
             return self._axis(known_shapes[0]) not in detail[0] and all(
                 self._axis(shape) is None for shape in known_shapes[1:]
             )
         return False
 
     def _size_per_element(self, size: Size) -> int | None:
-        """Return a size for one element of the batch; None if it has no such element."""
+        """Return a size for one element of the batch; None if the size is not a multiple of the batch."""
         if isinstance(size, int):
             return size
         (names, count), *other_parts = size.parts
@@ -91,7 +91,7 @@ class Batch:
         return all(self._distance(x) == self._distance(y) for x, y in pairs)
 
     def order(self, order: Order) -> Order:
-        """Return the order in which elements are moved at one place of a batch that is kept."""
+        """Return the order in which elements are moved within one element of a batch that is kept."""
         factors, repeats = self.inner(order.factors), self.inner(order.repeats)
         assert factors is not None, "it is kept"
         assert repeats is not None, "it is kept"

@@ -29,7 +29,7 @@ def as_cast(call: OperatorCall) -> OperatorCall:
 
 
 def cast_rule(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
-    """Return the input of a Cast to its own type, or what has been cast to more digits, for a Cast back."""
+    """Return the input of a Cast that changes nothing: to its own type, or back from a type with more digits."""
     term, dtype = call.term(0), numpy_type(call.get("to"))
     if term is not None and term.dtype == dtype:
         return [term]

@@ -71,7 +71,7 @@ def _same(size: Size, reach: int, step: int) -> int | None:
 
 
 def nonnegative_sizes(call: OperatorCall) -> Iterator[Size]:
-    """Yield sizes that are at least 0, since a convolution refuses images that are smaller than its kernel."""
+    """Yield sizes that are at least 0, because a convolution refuses images that are smaller than the kernel."""
     for size, reach, step, first, last in (
         (_windows(with_explicit_pads(call)) or ()) if (call.domain, call.operator) == ("", "Conv") else ()
     ):
@@ -104,7 +104,7 @@ def _sizes(call: OperatorCall) -> Sequence[Size | None] | None:
             for (size, reach, step, first, last), end in zip(windows, more, strict=True)
         ]
     rooms = [(size + first + last - reach, step) for size, reach, step, first, last in windows]
-    # For a kernel larger than the image, runtimes refuse it, or round the quotient up.
+    # If the kernel is larger than the image, some runtimes refuse the node, and others round the quotient up.
     return [None if isinstance(room, int) and room < 0 else quotient(room, step) + 1 for room, step in rooms]
 
 

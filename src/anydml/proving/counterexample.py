@@ -64,14 +64,14 @@ def compare_runs(
     worst: RunComparison | None = None
     refused: RunComparison | None = None
     with Runtime([*zip((first, second), folders, strict=True)], seconds) as runtime:
-        for number in range(RANDOM_INPUT_COUNT):
-            values = {key: (2, 3, 5, 4)[(number + k) % 4] for k, key in enumerate(sizes_of_case)}
+        for run_number in range(RANDOM_INPUT_COUNT):
+            values = {key: (2, 3, 5, 4)[(run_number + k) % 4] for k, key in enumerate(sizes_of_case)}
             sizes = {key: evaluate(size, values) or 0 for key, size in sizes_of_case.items()}
             try:
-                inputs = random_inputs(first, sizes, number)
+                inputs = random_inputs(first, sizes, run_number)
                 expected, repeated = (runtime.run(0, inputs) for _ in range(2))
             except (RefusedError, ModelError, MemoryError) as error:
-                # The model does not support these sizes; the reason does not matter.
+                # The model does not support these sizes, for whatever reason.
                 failure = "ONNX Runtime refuses A" if isinstance(error, RefusedError) else "A is not run"
                 refused = RunComparison(sizes, {}, "", 0, f"{failure}: {str(error)[:MAX_ERROR_CHARACTERS]}")
                 continue

@@ -38,7 +38,7 @@ def _convolution(apply: Apply, mover: Mover, call: OperatorCall, x: Term) -> Seq
     if weights is None or not weights.is_constant or (bias is not None and not bias.is_constant):
         return None
     if bias is not None and bias.shape != weights.sizes[:1]:
-        # A runtime refuses this.
+        # Runtimes refuse such a node.
         return None
     attributes = {attribute.name: call.get(attribute.name) for attribute in call.proto.attribute}
     if bias is not None:
@@ -60,7 +60,7 @@ def _normalize(apply: Apply, mover: Mover, call: OperatorCall, x: Term) -> Seque
     if len(constants) != 4 or is_training or len(x.sizes) < 2:
         return None
     if any(array.shape != x.sizes[1:2] for array in constants):
-        # A runtime refuses them.
+        # Runtimes refuse such inputs.
         return None
     scale, shift, mean, variance = (array.reshape(-1, *[1] * (len(x.sizes) - 2)) for array in constants)
     squares = variance + call.get("epsilon", 1e-5)

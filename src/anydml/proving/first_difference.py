@@ -48,9 +48,9 @@ def first_difference(first: Read, second: Read, output: str, marks: Mapping[int,
     """
     first_needed, second_needed = (with_ancestors([read.outputs[output]]) for read in (first, second))
     a, b = _first(first_needed, second_needed, marks), _first(second_needed, first_needed, marks)
-    places = [a or first_needed[-1], b or second_needed[-1]]
-    texts = [term_text(place) + attributes for place, attributes in zip(places, _differing(*places), strict=True)]
-    return FirstDifference(output, (first.node(places[0]), second.node(places[1])), (texts[0], texts[1]))
+    terms = [a or first_needed[-1], b or second_needed[-1]]
+    texts = [term_text(term) + attributes for term, attributes in zip(terms, _differing(*terms), strict=True)]
+    return FirstDifference(output, (first.node(terms[0]), second.node(terms[1])), (texts[0], texts[1]))
 
 
 def _differing(first: Term, second: Term) -> tuple[str, str]:
@@ -84,7 +84,7 @@ def _number(value: Any) -> str:
 
 
 def _first(terms: Sequence[Term], other_terms: Sequence[Term], marks: Mapping[int, Marks | None]) -> Term | None:
-    """Return the first term that is not among others, preferably one that computes."""
+    """Return the first of some terms that is not among other terms, preferably one that computes."""
     for is_sorted in (True, False):
         other_keys = {_key(term, marks, is_sorted) for term in other_terms} | {term.number for term in other_terms}
         unmatched = [
@@ -100,7 +100,7 @@ _MOVING = frozenset(("concat", "constant", "expand", "taken", "input", "moved", 
 
 
 def _key(term: Term, marks: Mapping[int, Marks | None], is_sorted: bool) -> object:
-    """Return a key of a term: its fingerprints in a normal form, or its number if it has none."""
+    """Return a key of a term: fingerprints in a normal form, or the term's number if there are no fingerprints."""
     marks_of_term = marks.get(term.number)
     if marks_of_term is None:
         return term.number

@@ -51,7 +51,7 @@ _FIRST_VERSIONS = {
 
 
 class Evaluator:
-    """Computes constants, and matches those that differ from another runtime's by rounding only.
+    """Computes constants, and matches constants of two models that differ by rounding only.
 
     Args:
         terms: makes terms.
@@ -102,17 +102,17 @@ class Evaluator:
         return [self._settle(term, is_float and not is_exact) for term in terms]
 
     def with_rounding_of(self, term: Term, inputs: Sequence[Term | None]) -> Term:
-        """Return a constant whose elements a node moved from others; if these are rounded, so is it."""
+        """Return a constant whose elements a node moved from other constants: rounded if one of these is rounded."""
         is_rounded = any(term is not None and term.number in self.rounded for term in inputs)
         return self._settle(term, True) if is_rounded and term.is_constant else term
 
     def _settle(self, term: Term, is_rounded: bool) -> Term:
-        """Return a constant, or one of the other model that differs from it by rounding only."""
+        """Return a constant, or the constant of the other model that differs from this one by rounding only."""
         array = term.array
         if not self._is_real or array is None or array.dtype.kind != "f" or not array.size:
             return term
         if not is_rounded:
-            # A constant in one model may equal a computed one of the other.
+            # A constant that one model contains may equal one that the other model computes.
             self._own.add(term.number)
             self.rounded.discard(term.number)
         elif term.number not in self._own:
@@ -132,7 +132,7 @@ class Evaluator:
 
 
 def _run_movement(node: NodeProto, opsets: Mapping[str, int], arrays: Sequence[Array | None]) -> list[Array] | None:
-    """Return the results of a node that moves elements; None if it computes, or is refused."""
+    """Return the results of a node that moves elements; None if the node computes, or is refused."""
     if (plain_domain(node.domain), node.op_type) not in NODES:
         return None
     try:
@@ -169,7 +169,7 @@ def _run(node: NodeProto, opsets: Mapping[str, int], arrays: Sequence[Array | No
     try:
         with np.errstate(all="ignore"):
             results = ReferenceEvaluator(ModelProto(graph=graph, ir_version=10, opset_import=imports)).run(None, feeds)
-    except Exception:  # the evaluator raises errors of many types for nodes that it does not support
+    except Exception:  # the evaluator raises errors of many types for unsupported nodes
         return None
     return (
         [np.asarray(result) for result in results]

@@ -45,7 +45,7 @@ Definition = Callable[[Apply, Terms, OperatorCall], Sequence[Term] | None]
 
 
 def defined(apply: Apply, terms: Terms, call: OperatorCall) -> Sequence[Term] | None:
-    """Return a node's results by the definition of its operator; None if there is none for it."""
+    """Return a node's results by its operator's definition; None if no definition is known."""
     definition = {DOMAIN: DEFINITIONS, "": OWN_DEFINITIONS}.get(call.domain, {}).get(call.operator)
     first = call.term(0)
     if definition is None or first is None or first.shape is None or first.dtype is None:
@@ -104,7 +104,7 @@ def _bias(apply: Apply, call: OperatorCall) -> Term | None:
 
 
 def _are_rows(x: Term, *terms: Term | None) -> bool:
-    """Whether terms have the last axis of x alone; a runtime refuses other shapes, even if they broadcast."""
+    """Whether terms have only one axis, the last one of x; runtimes refuse other shapes, even if these broadcast."""
     return all(term is None or term.shape == x.sizes[-1:] for term in terms)
 
 

@@ -59,9 +59,9 @@ def _compare_declared(
         if first.type != second.type:
             yield f"{label} is of another type in A than in B"
         return
-    (kind, dtype), (other_kind, other_dtype) = tensor_type(first), tensor_type(second)
-    if kind != other_kind:
-        yield f"{label} is {type_name(kind)} in A and {type_name(other_kind)} in B"
+    (kind, dtype), (other_type_name, other_dtype) = tensor_type(first), tensor_type(second)
+    if kind != other_type_name:
+        yield f"{label} is {type_name(kind)} in A and {type_name(other_type_name)} in B"
     if dtype is None or other_dtype is None:
         if dtype != other_dtype:
             yield f"{label} has a shape in one model only"

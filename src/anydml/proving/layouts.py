@@ -55,7 +55,7 @@ class Layout:
     factors: list[list[Size]]
 
     def result(self, viewer: Viewer, term: Term, axes: Sequence[int], shape: Sizes) -> Term:
-        """Return the result of a node as a view of its result for rearranged inputs.
+        """Return the result of a node as a view of the node's result for rearranged inputs.
 
         Args:
             viewer: makes views.
@@ -64,9 +64,9 @@ class Layout:
             shape: the result's shape.
         """
         labels = [label for run in self.runs for label in run if label[0] in axes]
-        place = {label: k for k, label in enumerate(labels)}
+        position = {label: k for k, label in enumerate(labels)}
         entries = [
-            (place.get((axis, k), REPEATED_FACTOR), size)
+            (position.get((axis, k), REPEATED_FACTOR), size)
             for axis in axes if axis >= 0 for k, size in enumerate(self.factors[axis])
         ]  # fmt: skip
         return viewer.view(term, [self.factors[axis][k] for axis, k in labels], entries, shape)
@@ -145,7 +145,7 @@ def _input(
     kinds: Sequence[Hashable] | None,
     joined: int,
 ) -> Input | None:
-    """Return an input, split into factors; None if it lacks some, or its factors are no products of the shared ones."""
+    """Return an input, split into the shared factors; None if the input lacks some, or does not divide in this way."""
     source, _, groups = operand
     labelled = dict[int, list[tuple[Label, Size]]]()
     for shared, group in zip(axes, groups, strict=True):
@@ -176,7 +176,7 @@ def _arrange(
     labels = {label for layout_input in inputs for label in layout_input.labels}
 
     def rank(k: int) -> tuple[bool, bool, int]:
-        # A constant is moved when it is folded, so that any order is as good.
+        # Constants are moved when they are folded, so every order is equally good.
         is_constant = inputs[k].source.is_constant
         return is_constant, {*inputs[k].labels} != labels, k if is_ordered else inputs[k].source.number
 
@@ -219,7 +219,7 @@ def _arrange(
 
 
 def shared_axes(terms: Sequence[Term], shape: Sizes) -> list[list[int]] | None:
-    """Return, for each axis of each term, its axis of a shape, −1 if it is broadcast; None if sizes may differ."""
+    """Return, for each axis of each term, the axis of a shape, or −1 if broadcast; None if sizes may differ."""
     axes_shared = []
     for term in terms:
         first = len(shape) - len(term.sizes)

@@ -59,7 +59,7 @@ def _constant(mover: Mover, term: Term, by: Array) -> Term | None:
 
 
 def _at_source(source: Term, factors: Sequence[Size], axes: Sequence[Sequence[Entry]], by: Array) -> Array | None:
-    """Return a constant for a view's axes as one for the axes of its source; None if there is none."""
+    """Convert a constant for a view's axes to a constant for the axes of the view's source; None if impossible."""
     sizes = dict[int, int]()
     split: list[int] = []
     places: list[int] = []
@@ -132,7 +132,7 @@ def _product(mover: Mover, term: Term, by: Array) -> Term | None:
 
 
 def _convolution(mover: Mover, term: Term, by: Array) -> Term | None:
-    """Return a convolution with multiplied weights; None if it has a bias, or the factor differs within channels."""
+    """Return a convolution with multiplied weights; None if there is a bias, or the factor differs within channels."""
     weights = term.inputs[1]
     is_by_channel = all(count == 1 for axis, count in enumerate(by.shape) if axis != 1)
     if weights is None or not weights.is_constant or len(term.inputs) > 2 or not is_by_channel:

@@ -153,7 +153,7 @@ class Reader:
             yield f"{constants} off by up to {max(merged):.0f} units in the last place"
 
     def _constant_of(self, constants: Constants, name: str) -> Term:
-        # Constants may have gigabytes, so those that several graphs share are hashed once.
+        # Constants may have gigabytes, so a constant that several graphs share is hashed once.
         key = constants, name
         if key not in self._constants:
             if not self._reads_files and (stored := constants.external_type(name)) is not None:
@@ -164,8 +164,8 @@ class Reader:
     def _input(self, value: ValueInfoProto, sizes: Mapping[str, Size], default: Constants | None) -> Term:
         inputs = [] if default is None else [self.terms.constant(default.read(value.name))]
         if value.type.WhichOneof("value") != "tensor_type":
-            kind = value.type.SerializeToString(deterministic=True)
-            return self.terms.make("input", inputs, (value.name, kind))
+            type_bytes = value.type.SerializeToString(deterministic=True)
+            return self.terms.make("input", inputs, (value.name, type_bytes))
         elem_type, declared = tensor_type(value)
         shape = None if declared is None else tuple(
             size if isinstance(size, int) else _size(size or unnamed_size(value.name, axis), sizes)
@@ -183,7 +183,7 @@ class Reader:
             values[sparse.values.name] = self.terms.make("sparse", (), content, dtype, tuple(sparse.dims))
         versions = tuple(sorted(opsets.items()))
         nodes, live = (graph.node, 0) if level else order_by_need(graph)
-        for place, node in enumerate(nodes):
+        for node_number, node in enumerate(nodes):
             inputs = [values[name] if name else None for name in node.input]
             # Graphs of successive rewrites have most nodes in common.
             numbers = tuple([None if term is None else term.number for term in inputs])
@@ -194,7 +194,7 @@ class Reader:
                 called = self._terms(call, values, read, level), self._applied_within
                 if self._is_function(call):
                     self._called[key] = called
-                if self._is_first and place < live:
+                if self._is_first and node_number < live:
                     # For inputs that the first model refuses, the second may compute anything.
                     self.terms.bounds.note(nonnegative_sizes(call))
             terms, within = called
@@ -340,9 +340,9 @@ class Reader:
         taken = _branch_taken(call)
         for k, inside in enumerate(insides):
             name_of_body = names[k] if k < len(names) else ""
-            for number, nodes in inside.nodes.items():
-                read.nodes.setdefault(number, []).extend(nodes)
-            # A branch of an If runs under its condition; other bodies run as often as equal nodes run them.
+            for term_number, nodes in inside.nodes.items():
+                read.nodes.setdefault(term_number, []).extend(nodes)
+            # A branch of an If runs under the condition of the If; other bodies run as often as those of equal nodes.
             runs = call.inputs[0] if call.operator == "If" and call.inputs else outputs[0]
             step = name_of_body, -1 if runs is None else runs.number
             for path, terms in inside.refusing.items():
@@ -357,7 +357,7 @@ class Reader:
         self, call: OperatorCall, body: GraphProto, values: Mapping[str, Term | None], types: KnownTypes,
         read: Read, level: int,
     ) -> tuple[list[Term | None], dict[str, Term | None]]:  # fmt: skip
-        """Return the results of a body, and all values in it by name, for inputs of known or unknown types."""
+        """Return the results of a body, and all values of the body by name, for inputs of known or unknown types."""
         inner, (shapes, dtypes) = dict(values), types
         for k, value in enumerate(body.input):
             elem_type, shape = value.type.tensor_type.elem_type, shapes.get(k)

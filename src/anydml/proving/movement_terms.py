@@ -194,7 +194,7 @@ class Mover(Viewer):
             return self.tile(flat[0], [len(flat) if k == axis else 1 for k in range(len(shape))])
         size = flat[0].sizes[axis]
         if size != 1 and all(term.sizes[axis] == size for term in flat):
-            # If all have one size, the join is a stack: its axis is a new one.
+            # If all values have size 1 along the axis, the join is a stack along a new axis.
             shape_with_axis = (*shape[:axis], 1, size, *shape[axis + 1 :])
             return self.reshape(self.concat([self.reshape(term, shape_with_axis) for term in flat], axis), tuple(shape))
         shared = [*range(len(shape))]
@@ -205,7 +205,7 @@ class Mover(Viewer):
         return layout.result(self, joined, shared, tuple(shape))
 
     def _parts(self, term: Term, axis: int) -> list[Term]:
-        """Return the parts that a value is joined of along an axis; the value itself if it is not a join."""
+        """Return the values that a join along an axis joins; any other value is returned unchanged."""
         source, factors, axes = self.along(term)
         split = align(factors, source.sizes) if source.kind == "concat" else None
         if split is None:
@@ -246,7 +246,7 @@ class Mover(Viewer):
         return views
 
     def _join(self, first: Term, second: Term, axis: int) -> Term | None:
-        """Merge two constants, repeats of one value, or adjacent slices; None for others."""
+        """Merge two constants, repeats of one value, or adjacent slices to one term; None for other terms."""
         if first.is_constant and second.is_constant:
             array = np.concatenate([np.asarray(first.array), np.asarray(second.array)], axis)
             return self.terms.constant(array, dtype=first.dtype)
@@ -269,13 +269,13 @@ class Mover(Viewer):
             return None
         if any(len(parts) > 1 for parts in split[0]):
             return None
-        place = split[1].index([(longer[0][0], 0)])
+        cut_axis = split[1].index([(longer[0][0], 0)])
         a, b = ({w[0]: w for w in term.detail} for term in (source, other_source))
-        before, after = (windows_of.pop(place, (place, 0, sliced.sizes[place], 1)) for windows_of in (a, b))
+        before, after = (windows_of.pop(cut_axis, (cut_axis, 0, sliced.sizes[cut_axis], 1)) for windows_of in (a, b))
         if a != b or before[3] != after[3] or before[1] + before[2] * before[3] != after[1]:
             return None
         count = before[2] + after[2]
-        # The second one must have the same order of elements.
+        # The second slice must have the same order of elements.
         k = longer[0][0]
         if len(others) != len(factors):
             return None
@@ -285,7 +285,7 @@ class Mover(Viewer):
             [e if e[0] != k else k for e in axis_entries] for axis_entries in other_axes
         ]:
             return None
-        wider = self.slice(sliced, [*a.values(), (place, before[1], count, before[3])])
+        wider = self.slice(sliced, [*a.values(), (cut_axis, before[1], count, before[3])])
         shape = tuple(count if n == axis else size for n, size in enumerate(first.sizes))
         sizes = tuple(count if n == k else size for n, size in enumerate(factors))
         return self.view(

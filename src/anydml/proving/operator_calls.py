@@ -105,7 +105,7 @@ class OperatorCall:
 
     @property
     def kind(self) -> str:
-        """The operator and the first version that computes what it does."""
+        """The operator, and the first of its versions with the same meaning."""
         if self.domain:
             return f"{self.domain}:{self.operator}@{self.version}"
         return f"{self.operator}@{meaning_of(self.operator, self.version, self.opsets.get('', 0))}"
@@ -177,7 +177,7 @@ class OperatorCall:
         return tuple(attributes)
 
     def _content(self, attribute: AttributeProto) -> Hashable:
-        """Return the value of an attribute in a hashable form; axes of the first input are counted from its first."""
+        """Return the value of an attribute in a hashable form; axes of the first input are counted from 0."""
         first = self.term(0)
         if attribute.name == "axis" and self.operator in _AXIS_OF_FIRST and not self.domain and first is not None:
             rank = 0 if first.shape is None else len(first.shape)
@@ -186,7 +186,7 @@ class OperatorCall:
         return _content(attribute)
 
     def _is_implied(self, name: str) -> bool:
-        """Whether an attribute of a convolution or pool has the value that also holds without it."""
+        """Whether an attribute of a convolution or pool has its default value."""
         if self.domain or self.operator not in _OF_WINDOWS:
             return False
         if self.version < _DEFAULTS_OF_WINDOWS and self.operator not in ("ConvInteger", "QLinearConv"):

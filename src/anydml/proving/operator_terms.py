@@ -37,7 +37,7 @@ def _identity(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
 
 
 def _dropout(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
-    """Return the input, and the mask if there is one; None if the node may be for training."""
+    """Return the input, and the mask if the node has one; None if the node may be for training."""
     term = call.term(0)
     is_inference = call.version >= 7 and (call.version < 12 or call.term(2) is None or call.numbers_of(2) is False)
     if term is None or not is_inference:

@@ -76,14 +76,15 @@ class Order(NamedTuple):
         if split is None:
             return None
         parts, groups = split
-        place, factors = dict[tuple[int, int], int](), list[Size]()
+        number_of_factor, factors = dict[tuple[int, int], int](), list[Size]()
         for k in range(len(self.factors)):
             position = self.perm.index(k)
             for part, size in enumerate(parts[position]):
-                place[position, part] = len(factors)
+                number_of_factor[position, part] = len(factors)
                 factors.append(size)
         return tuple(factors), [
-            [(place.get(factor, REPEATED_FACTOR), parts[factor[0]][factor[1]]) for factor in group] for group in groups
+            [(number_of_factor.get(factor, REPEATED_FACTOR), parts[factor[0]][factor[1]]) for factor in group]
+            for group in groups
         ]
 
 

@@ -44,7 +44,7 @@ def pad_rule(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
 
 
 def _surrounded(mover: Mover, term: Term, amounts: Sequence[Any], fill: Term | None) -> Term:
-    """Return a term with a number of elements around it, by default 0, at both ends of axes."""
+    """Return a term, padded at both ends of axes by an element, by default 0."""
     rank = len(term.sizes)
     filling = mover.terms.constant(np.zeros((), term.dtype)) if fill is None else mover.reshape(fill, ())
     for axis in range(rank):

@@ -212,11 +212,13 @@ def nodes_that_may_refuse(a: Read, b: Read, marks: Mapping[int, Any]) -> list[st
 
     refused = list[str]()
     for path, terms in b.refusing.items():
-        # Nodes around a body run whenever it does.
+        # Nodes around a body run whenever the body runs.
         known_terms = {
-            number: term for k in range(len(path) + 1) for number, term in a.refusing.get(path[:k], {}).items()
+            term_number: term
+            for k in range(len(path) + 1)
+            for term_number, term in a.refusing.get(path[:k], {}).items()
         }
-        unmatched = [term for number, term in terms.items() if number not in known_terms]
+        unmatched = [term for term_number, term in terms.items() if term_number not in known_terms]
         if not unmatched:
             continue
         known = {
@@ -238,7 +240,7 @@ _COMPARED: Mapping[Weights, Sequence[str]] = {
 def _sample(
     proof: Proof, models: tuple[ModelProto, ModelProto], folders: Folders, sizes_of_both: KnownSizes, weights: Weights
 ) -> None:
-    """Compare the models at several small sizes, and note these if all results are equal."""
+    """Compare the models at several small sizes, and note the sizes if all results are equal."""
     rounding: set[str] = set()
     for values in small_sizes(proof.names):
         numbered = [{key: evaluate(size, values) or 0 for key, size in outputs.items()} for outputs in sizes_of_both]

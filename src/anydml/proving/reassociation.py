@@ -144,7 +144,7 @@ def _with_one_constant(mover: Mover, parts: Sequence[Term]) -> list[Term]:
 
 
 def _summands(mover: Mover, term: Term) -> list[Term]:
-    """Return the summands of a value, each in the value's shape; the value itself if it is not a sum."""
+    """Return the summands of a sum, each in the shape of the sum; any other value is its own summand."""
     source, order = mover.source(term)
     if source.kind != "Add@":
         return [term]

@@ -9,7 +9,7 @@ from anydml.proving.terms import Term
 
 
 def refuses(term: Term) -> bool:
-    """Whether a term's node may refuse its inputs, because sizes or elements do not fit or its operator is unknown."""
+    """Whether a term's node may refuse its inputs: sizes or elements may not fit, or the operator is unknown."""
     input_shapes = [term_input.shape for term_input in term.inputs if term_input is not None]
     if any(shape is None for shape in input_shapes):
         return term.kind != "output"

@@ -56,7 +56,7 @@ class Proofs:
         return self._readers.setdefault((size_name, above), Reader(reads_files=self._reads_files))
 
     def _read(self, model: ModelProto, size_name: str = "", above: int = 0) -> Read:
-        """Read a model; the last two are cached, since a rewrite is often compared with the model that it came from."""
+        """Read a model; the last two are cached, since a rewrite is often compared with the one before."""
         last = self._last.setdefault((size_name, above), [])
         read_model = next((read for read_before, read in last if read_before is model), None)
         if read_model is None:

@@ -49,8 +49,8 @@ def reduction(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     more = call.attributes(("axes", "keepdims", "noop_with_empty_axes"))
     kinds = ["reduced" if axis in axes else PLAIN_AXIS for axis in range(rank)]
     layout = laid_out(mover, [term], [range(rank)], term.shape, kinds, (0,))
-    reduced = tuple(axis for axis, kind in enumerate(layout.kinds) if kind)
-    left = [size for size, kind in zip(layout.sizes, layout.kinds, strict=True) if not kind]
+    reduced = tuple(axis for axis, is_reduced in enumerate(layout.kinds) if is_reduced)
+    left = [size for size, is_reduced in zip(layout.sizes, layout.kinds, strict=True) if not is_reduced]
     reduced_term = mover.terms.make(call.operator, layout.inputs, (reduced, more), term.dtype, left)
     if call.get("keepdims", 1):
         reduced_axes, shape = (

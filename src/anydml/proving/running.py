@@ -71,7 +71,7 @@ def error_of(first: Any, second: Any) -> float:
 
 
 def random_inputs(model: ModelProto, sizes: Mapping[str, int] | None = None, seed: int = 0) -> dict[str, Any]:
-    """Return random inputs for a model; integers are 0 or 1, so that they are valid indices of most tables.
+    """Return random inputs for a model; integers are 0 or 1, which are valid indices of most tables.
 
     Raises:
         ModelError: an input has no shape or no type, or too many elements for an array.

@@ -47,7 +47,7 @@ class UnansweredError(Exception):
 
 
 class Runtime:
-    """A process that runs models; it is started when it is first needed, and again when a model has ended it.
+    """A process that runs models; started at first use, and again after a model has ended the process.
 
     Args:
         sources: the models.
@@ -62,17 +62,17 @@ class Runtime:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+    def __exit__(self, error_class: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         if self._process is not None:
-            # The process still computes if this one was interrupted.
+            # If this process was interrupted, the other one still computes.
             self._process.kill()
         self._end()
 
-    def run(self, number: int, inputs: Mapping[str, Any]) -> list[Any]:
+    def run(self, run_number: int, inputs: Mapping[str, Any]) -> list[Any]:
         """Run a model.
 
         Args:
-            number: the number of the model.
+            run_number: the number of the model.
             inputs: arrays by name.
 
         Raises:
@@ -97,7 +97,7 @@ class Runtime:
             assert process.stdout is not None, "it is a pipe"
             while self._unsent:
                 pickle.dump(self._unsent.pop(0), process.stdin)
-            pickle.dump((number, dict(inputs)), process.stdin)
+            pickle.dump((run_number, dict(inputs)), process.stdin)
             process.stdin.flush()
             answer = pickle.load(process.stdout)
         except (OSError, EOFError, pickle.UnpicklingError):

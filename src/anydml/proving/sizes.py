@@ -80,7 +80,7 @@ def name(text: str) -> Polynomial:
 
 
 def products_of(size: Any) -> Sequence[tuple[Product, int]]:
-    """Return the products of names in a size, with their coefficients; the product of no names is the constant."""
+    """Return the products of names that a size is a sum of, with coefficients; the empty product is the constant."""
     return size.parts if isinstance(size, Polynomial) else [((), int(size))]
 
 
@@ -304,7 +304,7 @@ def variables(size: Size) -> list[Size]:
 
 
 def names_of(size: Size) -> set[str]:
-    """Return all names that a size depends on; for a quotient, the names in its dividend and divisor."""
+    """Return all names that a size depends on, including the names in dividends and divisors of quotients."""
     found_names = set[str]()
     for factor in {factor for names, _ in products_of(size) for factor in names}:
         found_names |= names_of(factor.above) | names_of(factor.by) if isinstance(factor, Quotient) else {factor}

@@ -44,7 +44,7 @@ def _window(mover: Mover, axis: int, size: Size, start: Size, end: Size, step: S
         return None
     if isinstance(size, int) and isinstance(start, int) and isinstance(end, int):
         if step < 0 and start < -size:
-            # By ONNX's document the result has the first element, but by its reference evaluator it is empty.
+            # ONNX's document and its reference evaluator differ: the result has the first element, or is empty.
             return None
         coordinates = range(size)[start:end:step]
         return axis, coordinates.start if len(coordinates) else 0, len(coordinates), step
@@ -56,26 +56,26 @@ def _window(mover: Mover, axis: int, size: Size, start: Size, end: Size, step: S
     return axis, first, last - first, 1
 
 
-def _clamp(mover: Mover, place: Size, size: Size) -> Size | None:
+def _clamp(mover: Mover, bound: Size, size: Size) -> Size | None:
     """Return a start or end of a Slice as a coordinate from 0 to the size; None if unknown."""
-    if isinstance(place, int) and place >= 2**31 - 1:
+    if isinstance(bound, int) and bound >= 2**31 - 1:
         return size
-    low = lower_bound(place)
+    low = lower_bound(bound)
     if low is None or low < 0:
-        if (lower_bound(-place) or 0) < 1:
+        if (lower_bound(-bound) or 0) < 1:
             return None
-        place = place + size
-        low = lower_bound(place)
+        bound = bound + size
+        low = lower_bound(bound)
     if low is None or low < 0:
         return None
-    if (lower_bound(place - size) or -1) >= 0:
+    if (lower_bound(bound - size) or -1) >= 0:
         return size
-    room = lower_bound(size - place)
+    room = lower_bound(size - bound)
     if room is None and isinstance(size, int):
         # Tables of positions are cut to the length of a text, which is at most the table's.
-        mover.assumed[place] = min(size, mover.assumed.get(place, size))
-        return place
-    return place if room is not None and room >= 0 else None
+        mover.assumed[bound] = min(size, mover.assumed.get(bound, size))
+        return bound
+    return bound if room is not None and room >= 0 else None
 
 
 def split_rule(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
@@ -121,7 +121,7 @@ def take_rule(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
 
 
 def _are_inside(indices: Term, size: Size) -> bool:
-    """Whether indices are in range for all sizes of an axis; those that are not constant are assumed to be."""
+    """Whether indices are in range for all sizes of an axis; true for indices that are not constant."""
     array = indices.array
     if array is None or array.dtype == object or not array.size:
         return True

@@ -97,16 +97,16 @@ class Terms:
         """Return the term of a kind, inputs and detail. A size of None gets a new name."""
         key = kind, tuple(None if term is None else term.number for term in inputs), detail
         if key not in self._made:
-            number = len(self.all)
+            term_number = len(self.all)
             sizes = (
                 None
                 if shape is None
                 else tuple(
-                    name(f"{DERIVED_NAME}size {axis} of #{number}") if size is None else size
+                    name(f"{DERIVED_NAME}size {axis} of #{term_number}") if size is None else size
                     for axis, size in enumerate(shape)
                 )
             )
-            self._made[key] = Term(number, kind, tuple(inputs), detail, dtype, sizes, array)
+            self._made[key] = Term(term_number, kind, tuple(inputs), detail, dtype, sizes, array)
             self.all.append(self._made[key])
         return self._made[key]
 
@@ -148,7 +148,7 @@ class Terms:
         return self._equal.get(term.number, term)
 
     def _note(self, term: Term, is_rounded: bool) -> None:
-        """Note a new constant, and the one that it equals up to rounding if either is an unrounded product."""
+        """Note a new constant, and which constant equals it up to rounding if either is an unrounded product."""
         for constant in self._constants.get((term.dtype, term.shape, not is_rounded), ()):
             off = _off(term, constant)
             if off <= 1:
@@ -220,4 +220,4 @@ def with_ancestors(outputs: Iterable[Term]) -> list[Term]:
         if term.number not in terms:
             terms[term.number] = term
             stack += [term_input for term_input in term.inputs if term_input is not None]
-    return [terms[number] for number in sorted(terms)]
+    return [terms[term_number] for term_number in sorted(terms)]

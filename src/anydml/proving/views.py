@@ -62,7 +62,7 @@ class Viewer:
         return self.terms.make("moved", [source], (None if order.is_plain else order, shape), source.dtype, shape)
 
     def source(self, term: Term) -> tuple[Term, Order]:
-        """Return the source of a view and the order of its elements; a value that is no view is its own source."""
+        """Return the source of a view and the order of its elements; any other value is its own source."""
         if term.kind == "moved":
             (source,) = term.inputs
             assert source is not None, "it moves a value"
@@ -121,7 +121,7 @@ class Viewer:
 
 
 def own_axes(term: Term) -> list[list[Entry]]:
-    """Return the factors of a value by its axes, as of a view of itself."""
+    """Return the factors of a value by its axes, as if the value were a view of itself."""
     return [[(axis, size)] for axis, size in enumerate(term.sizes)]
 
 

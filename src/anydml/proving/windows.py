@@ -33,7 +33,7 @@ def by_factor(axes: list[list[Entry]], windows: Sequence[Window]) -> dict[int, P
 
 
 def outward(source: Term, factors: Sizes, windows: dict[int, Part]) -> tuple[Sizes, dict[int, Part]] | None:
-    """Combine windows of a slice with the slice's own, as windows of its source by factors; None if they do not fit."""
+    """Combine windows of a slice with the slice's own to windows of its source, by factors; None if they do not fit."""
     split, (base,) = align(factors, source.sizes), source.inputs
     if split is None or base is None or any(len(parts) != 1 for parts in split[0]):
         return None

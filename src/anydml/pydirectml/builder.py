@@ -130,7 +130,7 @@ class GraphBuilder:
                 ends.append((expr.source, node, k))
                 if expr.source.node is not None:
                     waiting.append(expr.source.node)
-        numbers = {node: number for number, node in enumerate(sorted(ordered))}
+        numbers = {node: new_number for new_number, node in enumerate(sorted(ordered))}
         inputs = sorted({source.number for source, _, _ in ends if source.node is None})
         desc = GraphDesc(
             len(inputs),

@@ -81,7 +81,7 @@ class Expression:
 
     @property
     def input_index(self) -> int:
-        """The number of the graph input that this expression is.
+        """The number of the graph input that this expression stands for.
 
         Raises:
             BindingError: it is not an input.

@@ -84,7 +84,7 @@ class Anydml:
             dxdispatch.run(loaded, device=device, log=lines.append, warn=lambda line: None)
             return Ran(written_outputs(copied), "\n".join(lines))
 
-    def run_webnn(self, test: Mapping[str, Any], path: Path, number: int) -> list[Any]:
+    def run_webnn(self, test: Mapping[str, Any], path: Path, test_number: int) -> list[Any]:
         """Run a test of WebNN."""
         from anydml.referee.webnn import run_graphs
 

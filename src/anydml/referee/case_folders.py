@@ -109,16 +109,16 @@ class Stored:
         """
         return self._values("output", [*read_model(self.model).graph.output]) if self.is_valid else []
 
-    def _values(self, kind: str, infos: Sequence[onnx.ValueInfoProto]) -> list[Any]:
+    def _values(self, prefix: str, infos: Sequence[onnx.ValueInfoProto]) -> list[Any]:
         folder = self.folder / DATA
-        values = load_values(folder, kind, infos)
+        values = load_values(folder, prefix, infos)
         if len(values) < len(infos) or (self.about and len(values) > len(infos)):
             raise ModelError(
-                f"{folder} has {count_noun(len(values), kind)}", rule=f"the model beside it has {len(infos)}"
+                f"{folder} has {count_noun(len(values), prefix)}", rule=f"the model beside it has {len(infos)}"
             )
         for info, value in zip(infos, values, strict=False):
             if self.about and not fits_info(info.type, value):
-                raise ModelError(f"{folder}: {kind} {info.name!r} is not as the model says", rule="types must agree")
+                raise ModelError(f"{folder}: {prefix} {info.name!r} is not as the model says", rule="types must agree")
         return values
 
     def outputs_by(self, engine: Any, inputs: Sequence[Any]) -> list[Any]:
@@ -231,9 +231,9 @@ def check_new(folder: Path) -> None:
         raise ModelError(f"{folder} exists and is not an empty folder", rule="cases are written to a new folder")
 
 
-def _write_values(folder: Path, kind: str, values: Sequence[Value]) -> None:
+def _write_values(folder: Path, prefix: str, values: Sequence[Value]) -> None:
     for k, value in enumerate(values):
-        (folder / f"{kind}_{k}.pb").write_bytes(message_of(value, f"{kind}_{k}").SerializeToString())
+        (folder / f"{prefix}_{k}.pb").write_bytes(message_of(value, f"{prefix}_{k}").SerializeToString())
 
 
 def stored_onnx(folder: Path) -> Stored:
@@ -279,8 +279,8 @@ def describes_case(about: Any) -> bool:
         and all(
             isinstance(reading, dict)
             and all(
-                isinstance(reading.get(key), kind)
-                for key, kind in (("words", str), ("question", str), ("refuses", bool))
+                isinstance(reading.get(key), class_)
+                for key, class_ in (("words", str), ("question", str), ("refuses", bool))
             )
             for reading in about["readings"]
         )

@@ -17,18 +17,18 @@ TRIES = 40
 
 
 def draw_missing(
-    draw: Callable[[], T], features: Callable[[T], Iterable[str]], missing: set[str], number: int, count: int
+    draw: Callable[[], T], features: Callable[[T], Iterable[str]], missing: set[str], case_number: int, count: int
 ) -> T:
-    """Draw a case; in the last `FILLED` of an operator's cases, one with a missing feature, if `TRIES` draws find one.
+    """Draw a case. The last cases of an operator, a share of `FILLED`, get a missing feature if `TRIES` draws find one.
 
     Args:
         draw: draws a case.
         features: returns the features of a case.
         missing: the features that no case has reached yet; those of this case are removed.
-        number: the number of this case, from 0.
+        case_number: the number of this case, from 0.
         count: the number of the operator's cases.
     """
-    tries = TRIES if number >= count * (1 - FILLED) and missing else 1
+    tries = TRIES if case_number >= count * (1 - FILLED) and missing else 1
     for _ in range(tries):
         drawn = draw()
         reached = {*features(drawn)}

@@ -93,12 +93,12 @@ def _draw_split(draw: Draw) -> Node:
         if draw.opset < 13:
             return Node("Split", draw.opset, (x,), {**attributes, "split": parts}, len(parts))
         return Node("Split", draw.opset, (x, draw.integers(parts)), attributes, len(parts))
-    number = draw.choice([1, 2, 2, 3, 4])
-    if draw.opset < 18 and size % number:
-        number = 1
+    part_count = draw.choice([1, 2, 2, 3, 4])
+    if draw.opset < 18 and size % part_count:
+        part_count = 1
     if draw.opset >= 18:
-        attributes["num_outputs"] = number
-    return Node("Split", draw.opset, (x,), attributes, number)
+        attributes["num_outputs"] = part_count
+    return Node("Split", draw.opset, (x,), attributes, part_count)
 
 
 def _lengths(node: Node) -> list[int]:
@@ -140,7 +140,7 @@ def _other_sum(node: Node, draw: Draw) -> Node | None:
 
 
 def _has_empty_parts(node: Node) -> bool:
-    """Whether more parts than the last one would be smaller than the others."""
+    """Whether there are too few elements for all parts but the last to have the largest size."""
     size = node.array(0).shape[node.attribute("axis")]
     largest = -(-size // node.outputs)
     return not _is_by_sizes(node) and size % node.outputs > 0 and largest * (node.outputs - 1) > size

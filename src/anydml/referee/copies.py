@@ -24,15 +24,15 @@ from anydml.referee.schema_texts import element_type, result_dtypes
 from anydml.referee.sequence_operators import copy_tensor
 
 
-def copy_input(node: Node, number: int = 0) -> AnyResult:
+def copy_input(node: Node, input_number: int = 0) -> AnyResult:
     """Return an input of any kind unchanged."""
-    value = node.inputs[number]
+    value = node.inputs[input_number]
     element = value.element if isinstance(value, OptionalValue) else value
     copy: Any = None
     if isinstance(element, TensorList):
-        copy = ResultList(element.dtype, tuple(copy_tensor(node, number, k) for k in range(len(element.tensors))))
+        copy = ResultList(element.dtype, tuple(copy_tensor(node, input_number, k) for k in range(len(element.tensors))))
     elif element is not None:
-        copy = copy_tensor(node, number, 0)
+        copy = copy_tensor(node, input_number, 0)
     return OptionalResult(value.dtype, value.is_sequence, copy) if isinstance(value, OptionalValue) else copy
 
 

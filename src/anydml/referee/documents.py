@@ -198,12 +198,12 @@ def _result(judged: Judged, cause: Cause) -> dict[str, Any]:
     about = cause.example.about
     decided = f" {about['document']}: {about['sentence']}" if about else ""
     detail = next(verdict.detail for verdict in cause.verdicts if verdict.case == cause.example.name)
-    place = {"physicalLocation": {"artifactLocation": {"uri": uri}, "region": {"startLine": 1}}}
+    location = {"physicalLocation": {"artifactLocation": {"uri": uri}, "region": {"startLine": 1}}}
     return {
         "ruleId": f"{cause.operator}/{cause.verdict}",
         "level": "error",
         "message": {"text": f"{judged.engine}: {cause}. {_line(detail)}.{decided}"},
-        "locations": [place],
+        "locations": [location],
     }
 
 

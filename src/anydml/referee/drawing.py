@@ -86,9 +86,9 @@ class Draw(random.Random):
             return self.tensors(kind.dtype, self.choice([0, 1, 1, 2, 3]))
         return self.data(kind.dtype, self.sizes())
 
-    def tensors(self, dtype: np.dtype[Any], number: int) -> TensorList:
+    def tensors(self, dtype: np.dtype[Any], count: int) -> TensorList:
         """Return a sequence of so many tensors, each of sizes of its own."""
-        return TensorList(dtype, tuple(self.data(dtype, self.sizes(max_rank=3)) for _ in range(number)))
+        return TensorList(dtype, tuple(self.data(dtype, self.sizes(max_rank=3)) for _ in range(count)))
 
     def index_dtype(self, parameter: str) -> np.dtype[Any]:
         """Return INT32 or INT64, as the document allows."""

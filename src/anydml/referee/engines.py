@@ -102,7 +102,7 @@ class OnnxRuntime:
         if any(isinstance(array, np.ndarray) and array.dtype.hasobject for array in inputs):
             raise NotRunError("the interface takes no strings beside a type that NumPy does not have")
         results = session.run_with_ort_values(names, {name: self._value(array) for name, array in feeds.items()})
-        return [self._array(value, kind) for value, kind in zip(results, types, strict=True)]
+        return [self._array(value, type_text) for value, type_text in zip(results, types, strict=True)]
 
     def _value(self, array: Any) -> Any:
         make = self._library.OrtValue
@@ -114,12 +114,12 @@ class OnnxRuntime:
         plain = np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}").reshape(array.shape)
         return make.ortvalue_from_numpy_with_onnx_type(plain, _element_type(array.dtype))
 
-    def _array(self, value: Any, kind: str) -> Any:
-        if not _is_special(kind):
+    def _array(self, value: Any, type_text: str) -> Any:
+        if not _is_special(type_text):
             return value.numpy()
         if not value.is_tensor():
             raise NotRunError("the interface returns no sequences of a type that NumPy does not have")
-        dtype, shape = dtype_of(kind), value.shape()
+        dtype, shape = dtype_of(type_text), value.shape()
         _refuse_packed(dtype)
         size = math.prod(shape) * dtype.itemsize
         return np.frombuffer(ctypes.string_at(value.data_ptr(), size) if size else b"", dtype).reshape(shape)
@@ -179,14 +179,14 @@ class OpenVino:
         return self._library.Tensor(plain, list(array.shape), getattr(self._library.Type, types[name]))
 
     def _array(self, tensor: Any) -> Any:
-        kind, shape = tensor.element_type.get_type_name(), tuple(tensor.shape)
-        if kind == "string":
+        type_name, shape = tensor.element_type.get_type_name(), tuple(tensor.shape)
+        if type_name == "string":
             return np.array(tensor.str_data, object).reshape(shape)
         if tensor.element_type.bitwidth < 8:
-            raise NotRunError(f"OpenVINO's Python package returns no tensors of {kind}")
+            raise NotRunError(f"OpenVINO's Python package returns no tensors of {type_name}")
         types = {"bf16": "bfloat16", "f8e4m3": "float8e4m3fn", "f8e5m2": "float8e5m2", "f8e8m0": "float8e8m0"}
-        if kind in types:
-            dtype = dtype_of(types[kind])
+        if type_name in types:
+            dtype = dtype_of(types[type_name])
             return np.frombuffer(np.array(tensor.data).tobytes(), dtype).reshape(shape)
         # The data of a scalar may be a vector.
         return np.array(tensor.data).reshape(shape)

@@ -39,7 +39,7 @@ AXES = ("axis", "batch_axis", "time_axis")
 
 
 def of_fewer_entries(node: Node) -> Iterator[Node]:
-    """Yield a node without one axis and its entries, without the entries only, or with one part or tensor less."""
+    """Yield a node without an axis and its list entries, without the entries only, or with one part or tensor less."""
     lists = LISTS.get(node.operator)
     if lists is not None:
         axes = _axes(node, lists)
@@ -80,11 +80,11 @@ def _with_axes(node: Node, lists: Lists, axes: Sequence[int]) -> Node:
 
 def _without_entry(node: Node, lists: Lists, k: int) -> Node:
     """Return the node without the entries of the k-th listed axis."""
-    for number, times in lists.entries:
-        value = node.optional(number)
+    for input_number, times in lists.entries:
+        value = node.optional(input_number)
         if value is not None and value.size:
             stride = value.size // times
-            node = node.with_input(number, np.delete(value, [k + stride * block for block in range(times)]))
+            node = node.with_input(input_number, np.delete(value, [k + stride * block for block in range(times)]))
     return node
 
 
@@ -98,7 +98,7 @@ def _without_axis(node: Node, lists: Lists, axes: Sequence[int], axis: int) -> I
     remaining = [shift_axis(entry, axis, rank) for k, entry in enumerate(axes) if k not in places]
     smaller = shifted_axes(_with_axes(smaller, lists, remaining), axis, rank)
     if "perm" in smaller.attributes:
-        order = [place - (place > axis) for place in smaller.attributes["perm"] if place != axis]
+        order = [old_axis - (old_axis > axis) for old_axis in smaller.attributes["perm"] if old_axis != axis]
         smaller = smaller._replace(attributes={**smaller.attributes, "perm": order})
     for at in dict.fromkeys((0, x.shape[axis] - 1)) if x.shape[axis] else ():
         yield smaller.with_input(0, _take(x, at, axis))
@@ -110,11 +110,11 @@ def _take(x: Array, at: int, axis: int) -> Any:
     return picked
 
 
-def shift_axis(number: int, axis: int, rank: int) -> int:
-    """Return the number of an axis after another one was removed; negative numbers stay negative."""
-    place = wrap_index(number, rank)
-    place -= place > axis
-    return place - (rank - 1) if number < 0 else place
+def shift_axis(axis_of_input: int, axis: int, rank: int) -> int:
+    """Return the number of an axis after another axis was removed; negative numbers stay negative."""
+    new_axis = wrap_index(axis_of_input, rank)
+    new_axis -= new_axis > axis
+    return new_axis - (rank - 1) if axis_of_input < 0 else new_axis
 
 
 def shifted_axes(node: Node, axis: int, rank: int) -> Node:

@@ -35,9 +35,9 @@ def find_cases(folder: Path) -> list[Stored]:
 
 
 def _long_name(stored: Stored, folder: Path) -> str:
-    """Return the name of a case; if others have the same name, with its place."""
-    place = stored.folder.relative_to(folder).as_posix() if stored.folder != folder else folder.name
-    return f"{place} {stored.number}: {stored.name}" if isinstance(stored, StoredWebnn) else place
+    """Return the name of a case, with its folder or file, so that no two cases have one name."""
+    relative_path = stored.folder.relative_to(folder).as_posix() if stored.folder != folder else folder.name
+    return f"{relative_path} {stored.number}: {stored.name}" if isinstance(stored, StoredWebnn) else relative_path
 
 
 def number_in_file(stored: Stored) -> int:
@@ -45,13 +45,13 @@ def number_in_file(stored: Stored) -> int:
     return stored.number if isinstance(stored, StoredWebnn) else 0
 
 
-def find_case(path: Path, number: int, name: str) -> Stored:
+def find_case(path: Path, case_number: int, name: str) -> Stored:
     """Return the case of a folder, or the case of a number in a file, under a name.
 
     Raises:
         ModelError: it is incomplete.
     """
-    stored = _cases_in_file(path)[number] if path.is_file() else find_cases(path)[0]
+    stored = _cases_in_file(path)[case_number] if path.is_file() else find_cases(path)[0]
     return replace(stored, name=name)
 
 

@@ -19,13 +19,13 @@ OUT_OF_BOUNDS: Quote = (
 )
 
 
-def drawn_indices(draw: Draw, shape: Sizes, size: int, kind: Any) -> Array:
+def drawn_indices(draw: Draw, shape: Sizes, size: int, dtype: Any) -> Array:
     """Return indices of an axis from either end; the first and last are likely."""
     numbers = [
         draw.choice([draw.randrange(-size, size), draw.choice([-size, size - 1, 0, -1])])
         for _ in range(int(np.prod(shape)))
     ]
-    return np.array(numbers, kind).reshape(shape)
+    return np.array(numbers, dtype).reshape(shape)
 
 
 def along_axis(node: Node) -> tuple[Array, Array]:

@@ -37,8 +37,11 @@ from anydml.referee.verdicts import (
 )
 from anydml.text import count_noun
 
-SECONDS, MEMORY = 20.0, 4 << 30
-"""Limits of a case: seconds, and bytes beyond those of the loaded engine."""
+SECONDS = 20.0
+"""Maximum time of a case."""
+
+MEMORY = 4 << 30
+"""Maximum bytes of a case, beyond those of the loaded engine."""
 
 MIN_MEMORY = 64 << 20
 """Minimum limit in bytes: with less, the engine's threads cannot start."""
@@ -157,7 +160,7 @@ def judge(
 
 
 class _Run:
-    """The work of all threads: each has a process of its own."""
+    """The work of all threads, each of which has its own process."""
 
     def __init__(
         self,
@@ -185,7 +188,7 @@ class _Run:
                     self.version = worker.version
                 verdict = worker.answer(stored, self.seconds)
                 if verdict.verdict == CRASHES and worker.answers > 1 and not worker.is_alive():
-                    # Run it again alone: the crash may be due to an earlier case.
+                    # Run the case again, alone: the crash may be due to an earlier case.
                     worker.close()
                     worker = Worker(self.engine, self.memory)
                     self.restarts += 1
@@ -336,13 +339,13 @@ class Worker:
     def close(self) -> None:
         """End the process."""
         if self._process.stdin is not None:
-            # It may have ended.
+            # The process may have ended.
             with contextlib.suppress(OSError):
                 self._process.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(5)
         self._kill()
         self._process.wait()
-        # A process that has left the group may hold the output; the thread closes it when that ends.
+        # A process that has left the group may hold the output; the thread closes it when that process ends.
         self._reader.join(1)
         self._errors.close()

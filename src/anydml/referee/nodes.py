@@ -69,7 +69,7 @@ def with_tensors(value: Value | None, tensors: tuple[Array, ...]) -> Any:
 
 
 class Node(NamedTuple):
-    """A node of ONNX's own domain, and the arrays that it is given.
+    """A node of ONNX's own domain, and its input arrays.
 
     Attributes:
         operator: its type.
@@ -96,28 +96,32 @@ class Node(NamedTuple):
         """Return an attribute's value, or its default in the operator's text; None if it has none."""
         return self.attributes[name] if name in self.attributes else default_of(self.operator, self.opset, name)
 
-    def array(self, number: int) -> Array:
+    def array(self, input_number: int) -> Array:
         """Return an input that is a tensor."""
-        value = self.inputs[number]
+        value = self.inputs[input_number]
         assert isinstance(value, np.ndarray)
         return value
 
-    def optional(self, number: int) -> Array | None:
+    def optional(self, input_number: int) -> Array | None:
         """Return an input that is a tensor; None if it is omitted."""
-        return self.array(number) if number < len(self.inputs) and self.inputs[number] is not None else None
+        return (
+            self.array(input_number)
+            if input_number < len(self.inputs) and self.inputs[input_number] is not None
+            else None
+        )
 
-    def tensors(self, number: int) -> tuple[Array, ...]:
+    def tensors(self, input_number: int) -> tuple[Array, ...]:
         """Return the tensors of an input."""
-        return tensors_of(self.inputs[number])
+        return tensors_of(self.inputs[input_number])
 
-    def integers(self, number: int) -> list[int]:
+    def integers(self, input_number: int) -> list[int]:
         """Return the elements of an input as integers; none if it is omitted."""
-        value = self.optional(number)
+        value = self.optional(input_number)
         return [] if value is None else [int(element) for element in value.reshape(-1)]
 
-    def with_input(self, number: int, value: Value | None) -> Node:
+    def with_input(self, input_number: int, value: Value | None) -> Node:
         """Return the node with another input."""
-        return self._replace(inputs=(*self.inputs[:number], value, *self.inputs[number + 1 :]))
+        return self._replace(inputs=(*self.inputs[:input_number], value, *self.inputs[input_number + 1 :]))
 
 
 class Constant(NamedTuple):
@@ -204,8 +208,8 @@ def _tensor(node: Node, result: Result) -> Array:
         if isinstance(source, Constant):
             elements[at] = source.value
         else:
-            number, coordinate, *within = source
-            value = node.tensors(number)[within[0]] if within else node.array(number)
+            input_number, coordinate, *within = source
+            value = node.tensors(input_number)[within[0]] if within else node.array(input_number)
             if min(coordinate, default=0) < 0:
                 raise IndexError(f"{node.operator} reads {coordinate} of an array {value.shape}")
             elements[at] = value[coordinate]

@@ -33,7 +33,7 @@ class Rule(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """One way to read a text that is silent or contradicts itself.
+    """One reading of a text that is silent or contradicts itself.
 
     Attributes:
         words: the reading, as text.
@@ -59,7 +59,7 @@ class Ambiguity(NamedTuple):
 
 
 class LeftOut(NamedTuple):
-    """Valid nodes whose results no sentence determines, so that they are no cases.
+    """Valid nodes whose results no sentence of the text determines, and which are therefore not drawn.
 
     Attributes:
         words: a description of these nodes.
@@ -127,7 +127,7 @@ Bound = Callable[[Node], int]
 
 
 def attribute_between(name: str, low: Bound, high: Bound, quote: Quote) -> Rule:
-    """Return the rule that an attribute is within inclusive bounds; an omitted one keeps it."""
+    """Return the rule that an attribute is within inclusive bounds; an omitted attribute conforms."""
 
     def holds(node: Node) -> bool:
         return name not in node.attributes or low(node) <= node.attributes[name] <= high(node)
@@ -147,35 +147,35 @@ def attribute_between(name: str, low: Bound, high: Bound, quote: Quote) -> Rule:
 Bounds = Callable[[Node], tuple[Array, Array]]
 
 
-def input_between(name: str, number: int, bounds: Bounds, quote: Quote) -> Rule:
-    """Return the rule that each element of an input is within inclusive bounds; an omitted input keeps it.
+def input_between(name: str, input_number: int, bounds: Bounds, quote: Quote) -> Rule:
+    """Return the rule that each element of an input is within inclusive bounds; an omitted input conforms.
 
     Args:
         name: the input.
-        number: its number.
+        input_number: its number.
         bounds: the lowest and the highest valid elements, which broadcast to the input.
         quote: the sentence.
     """
 
     def holds(node: Node) -> bool:
-        value = node.optional(number)
+        value = node.optional(input_number)
         if value is None or not value.size:
             return True
         low, high = bounds(node)
         return bool(((value >= low) & (value <= high)).all())
 
     def broken(node: Node, draw: Draw) -> Node | None:
-        value = node.optional(number)
+        value = node.optional(input_number)
         if value is None or not value.size:
             return None
         low, high = (np.broadcast_to(bound, value.shape).reshape(-1) for bound in bounds(node))
         changed = value.copy().reshape(-1)
         k = draw.randrange(changed.size)
         changed[k] = draw.choice([int(low[k]) - 1, int(high[k]) + 1])
-        return node.with_input(number, changed.reshape(value.shape))
+        return node.with_input(input_number, changed.reshape(value.shape))
 
     def edges(node: Node) -> list[str]:
-        value = node.optional(number)
+        value = node.optional(input_number)
         if value is None or not value.size:
             return []
         low, high = bounds(node)
@@ -197,9 +197,9 @@ def one_of(name: str, values: Callable[[Node], list[object]], wrong: object, quo
     return Rule(name, quote, holds, broken)
 
 
-def rank_of(number: int = 0) -> Bound:
+def rank_of(input_number: int = 0) -> Bound:
     """Return the rank of an input."""
-    return lambda node: node.array(number).ndim
+    return lambda node: node.array(input_number).ndim
 
 
 def lowest_axis(node: Node) -> int:
@@ -223,12 +223,12 @@ AXIS_IN_RANGE: Quote = (
 AXIS = attribute_between("axis", lowest_axis, highest_axis, AXIS_IN_RANGE)
 
 
-def zero_of_strings(formula: Callable[[Node], list[Result]], number: int = 0) -> Ambiguity:
+def zero_of_strings(formula: Callable[[Node], list[Result]], input_number: int = 0) -> Ambiguity:
     """Return the ambiguity of a text that sets strings to zero, without defining that string.
 
     Args:
         formula: the results with empty strings.
-        number: the input that is moved.
+        input_number: the input that is moved.
     """
 
     def named(node: Node) -> list[Result]:
@@ -243,7 +243,7 @@ def zero_of_strings(formula: Callable[[Node], list[Result]], number: int = 0) ->
 
     return Ambiguity(
         "which string is zero",
-        lambda node: node.array(number).dtype.hasobject,
+        lambda node: node.array(input_number).dtype.hasobject,
         (
             Reading("the empty one", formula),
             Reading("the digit", named),

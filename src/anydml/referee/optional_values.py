@@ -21,23 +21,23 @@ from anydml.referee.schema_texts import element_type
 
 
 def _draw_optional(draw: Draw) -> Node:
-    kind = draw.kind("input")
+    input_kind = draw.kind("input")
     if draw.is_likely(0.6):
-        return Node("Optional", draw.opset, (draw.value(kind),))
-    element = helper.make_tensor_type_proto(element_type(kind.dtype), None)
+        return Node("Optional", draw.opset, (draw.value(input_kind),))
+    element = helper.make_tensor_type_proto(element_type(input_kind.dtype), None)
     return Node(
         "Optional",
         draw.opset,
         (),
-        {"type": helper.make_sequence_type_proto(element) if kind.is_sequence else element},
+        {"type": helper.make_sequence_type_proto(element) if input_kind.is_sequence else element},
     )
 
 
 def _optional_result(node: Node) -> list[OptionalResult]:
     if not node.inputs:
-        kind = node.attributes["type"]
-        is_sequence = kind.HasField("sequence_type")
-        element = (kind.sequence_type.elem_type if is_sequence else kind).tensor_type.elem_type
+        type_proto = node.attributes["type"]
+        is_sequence = type_proto.HasField("sequence_type")
+        element = (type_proto.sequence_type.elem_type if is_sequence else type_proto).tensor_type.elem_type
         dtype = np.dtype(helper.tensor_dtype_to_np_dtype(element))
         return [OptionalResult(dtype, is_sequence, None)]
     copy = copy_input(node)

@@ -82,7 +82,7 @@ class Command:
             text = self._call(model, model.parent, Path(results), Path(results))
             return Ran(written_outputs(Path(results)), text)
 
-    def run_webnn(self, test: Mapping[str, Any], path: Path, number: int) -> list[Any]:
+    def run_webnn(self, test: Mapping[str, Any], path: Path, test_number: int) -> list[Any]:
         """Run a test of WebNN, which the program gets as a separate file."""
         with tempfile.TemporaryDirectory() as results:
             alone = Path(results) / "test.json"
@@ -123,9 +123,9 @@ class Written:
             raise OutputError(f"there is no {PRINTED} in {self._name}")
         return Ran(written_outputs(folder), printed.read_text("utf-8", "replace") if printed.exists() else "")
 
-    def run_webnn(self, test: Mapping[str, Any], path: Path, number: int) -> list[Any]:
+    def run_webnn(self, test: Mapping[str, Any], path: Path, test_number: int) -> list[Any]:
         """Read the outputs of a test of WebNN: of the third in gather.json, NAME/gather/2/output_0.npy and so on."""
-        return written_outputs(self._folder(path.parent / self._name / path.stem / str(number)))
+        return written_outputs(self._folder(path.parent / self._name / path.stem / str(test_number)))
 
     def _folder(self, folder: Path) -> Path:
         if (folder / "error.txt").exists():

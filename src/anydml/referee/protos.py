@@ -74,16 +74,16 @@ def message_of(value: Value, name: str) -> Any:
     return numpy_helper.from_array(value, name)
 
 
-def load_values(folder: Path, kind: str, infos: Iterable[onnx.ValueInfoProto]) -> list[Any]:
+def load_values(folder: Path, prefix: str, infos: Iterable[onnx.ValueInfoProto]) -> list[Any]:
     """Return the values of a folder's files of a kind, in order: arrays, lists, or None for empty optional values.
 
     Args:
         folder: the folder.
-        kind: "input" or "output".
+        prefix: "input" or "output".
         infos: the graph's declarations of the values.
     """
     types = [info.type for info in infos]
-    paths = [folder / f"{kind}_{k}.pb" for k in range(len([*folder.glob(f"{kind}_*.pb")]))]
+    paths = [folder / f"{prefix}_{k}.pb" for k in range(len([*folder.glob(f"{prefix}_*.pb")]))]
     if missing := next((path for path in paths if not path.exists()), None):
         raise ModelError(f"there is no {missing}", rule="files are counted from 0")
     return [read_value(path, types[k] if k < len(types) else onnx.TypeProto()) for k, path in enumerate(paths)]
@@ -101,11 +101,11 @@ def read_model(path: Path) -> onnx.ModelProto:
         raise ModelError(f"{path} is not a model of ONNX", rule="a case has its model there") from None
 
 
-def fits_info(kind: onnx.TypeProto, value: Any) -> bool:
+def fits_info(type_proto: onnx.TypeProto, value: Any) -> bool:
     """Whether a tensor has the type and the known sizes that the model declares; True for other values."""
-    if kind.WhichOneof("value") != "tensor_type" or not isinstance(value, np.ndarray):
+    if type_proto.WhichOneof("value") != "tensor_type" or not isinstance(value, np.ndarray):
         return True
-    tensor = kind.tensor_type
+    tensor = type_proto.tensor_type
     dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
     if value.dtype != dtype and not (value.dtype.hasobject and np.dtype(dtype).hasobject):
         return False
@@ -118,13 +118,13 @@ def fits_info(kind: onnx.TypeProto, value: Any) -> bool:
     )
 
 
-def read_value(path: Path, kind: onnx.TypeProto) -> Any:
+def read_value(path: Path, type_proto: onnx.TypeProto) -> Any:
     """Return the value of a file.
 
     Raises:
         ModelError: the file has none of that type.
     """
-    form = kind.WhichOneof("value")
+    form = type_proto.WhichOneof("value")
     reads: dict[str | None, tuple[Any, Callable[[Any], Any], str]] = {
         "sequence_type": (SequenceProto, numpy_helper.to_list, "a sequence"),
         "optional_type": (OptionalProto, numpy_helper.to_optional, "an optional value"),

@@ -27,23 +27,28 @@ class Axis:
         self, length: int, scale: Fraction, target: Fraction, count: int, roi: tuple[Fraction, Fraction]
     ) -> None:
         self.length, self.scale, self.target, self.count, self.roi = length, scale, target, count, roi
-        # `length_resized` for align_corners, and for the modes that compare it with 1.
+        # `length_resized` is what align_corners, and modes that compare with 1, use.
         self.corners, self.resized = target, Fraction(count)
 
-    def original(self, mode: str, y: int, kind: Callable[[Any], Any] = Fraction) -> Any:
+    def original(self, mode: str, y: int, number_class: Callable[[Any], Any] = Fraction) -> Any:
         """`x_original` of a coordinate of the result.
 
         Args:
             mode: the transformation.
             y: the coordinate.
-            kind: the type of numbers for the computation.
+            number_class: the type of numbers for the computation.
         """
-        half, at, scale, target = kind(0.5), kind(y), kind(self.scale), kind(self.target)
+        half, at, scale, target = (
+            number_class(0.5),
+            number_class(y),
+            number_class(self.scale),
+            number_class(self.target),
+        )
         if mode == "half_pixel":
             return (at + half) / scale - half
         if mode == "half_pixel_symmetric":
             adjustment = self.count / target
-            center = kind(self.length) / 2
+            center = number_class(self.length) / 2
             return center * (1 - adjustment) + (at + half) / scale - half
         if mode == "pytorch_half_pixel":
             return (at + half) / scale - half if self.resized > 1 else 0
@@ -51,12 +56,12 @@ class Axis:
             return at / scale
         if mode == "tf_half_pixel_for_nn":
             return (at + half) / scale
-        last, start, end = self.length - 1, kind(self.roi[0]), kind(self.roi[1])
+        last, start, end = self.length - 1, number_class(self.roi[0]), number_class(self.roi[1])
         if mode == "align_corners":
-            corners = kind(self.corners)
+            corners = number_class(self.corners)
             return at * last / (corners - 1) if corners != 1 else 0
         if self.resized > 1:
-            return start * last + at * (end - start) * last / (kind(self.resized) - 1)
+            return start * last + at * (end - start) * last / (number_class(self.resized) - 1)
         return half * (start + end) * last
 
 
@@ -91,13 +96,13 @@ def _factors(node: Node, axes: list[int], sizes: Array | None) -> list[Fraction]
     return [(min if policy == "not_larger" else max)(factors)] * len(factors)
 
 
-def resize_axes(node: Node, axes: dict[int, Axis], kind: Callable[[Any], Any] = Fraction) -> list[Result]:
+def resize_axes(node: Node, axes: dict[int, Axis], number_class: Callable[[Any], Any] = Fraction) -> list[Result]:
     """Return the result of resizing axes.
 
     Args:
         node: the node.
         axes: the axes that are resized.
-        kind: the type of numbers for the computation of `x_original`.
+        number_class: the type of numbers for the computation of `x_original`.
     """
     x, mode = node.array(0), node.attribute("coordinate_transformation_mode")
     rounding = ROUNDINGS[node.attribute("nearest_mode")]
@@ -113,7 +118,7 @@ def resize_axes(node: Node, axes: dict[int, Axis], kind: Callable[[Any], Any] = 
         for y in range(resized.count):
             at = (
                 Fraction(float(original))
-                if not isinstance(original := resized.original(mode, y, kind), Fraction)
+                if not isinstance(original := resized.original(mode, y, number_class), Fraction)
                 else original
             )
             is_outside = mode == "tf_crop_and_resize" and not 0 <= at <= length - 1

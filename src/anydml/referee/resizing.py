@@ -28,7 +28,7 @@ def modes(opset: int) -> list[str]:
 def _draw_resize(draw: Draw) -> Node:
     # Sometimes a long axis, where roundings meet halves.
     shape = (draw.randint(8, 29),) if draw.is_likely(0.2) else draw.sizes(draw.choice([1, 2, 2, 3, 4]), min_size=1)
-    # No NaN, infinity or −0: by the text, elements are weighted averages, which differ for these.
+    # No NaN, infinity or −0: by the text, elements are weighted averages, which are not copies of such values.
     x = draw.data(draw.dtype("X"), shape, is_special=False)
     # The text does not define strings outside the input.
     mode = draw.choice([mode for mode in modes(draw.opset) if not x.dtype.hasobject or mode != "tf_crop_and_resize"])
@@ -86,12 +86,14 @@ def set_count_from_scale(axis: Axis) -> None:
     axis.count = max(0, math.floor(axis.length * (axis.roi[1] - axis.roi[0]) * axis.scale))
 
 
-def read_as(*changes: Callable[[Axis], None], kind: Callable[[Any], Any] = Fraction) -> Callable[[Node], list[Result]]:
-    """Return the function that computes results by other readings.
+def read_as(
+    *changes: Callable[[Axis], None], number_class: Callable[[Any], Any] = Fraction
+) -> Callable[[Node], list[Result]]:
+    """Return the function that computes results by other readings of the text.
 
     Args:
         changes: the change of an axis by each reading.
-        kind: the type of numbers for the computation.
+        number_class: the type of numbers for the computation.
     """
 
     def results(node: Node) -> list[Result]:
@@ -99,7 +101,7 @@ def read_as(*changes: Callable[[Axis], None], kind: Callable[[Any], Any] = Fract
         for change in changes:
             for axis in axes.values():
                 change(axis)
-        return resize_axes(node, axes, kind)
+        return resize_axes(node, axes, number_class)
 
     return results
 
@@ -136,7 +138,7 @@ _WIDTHS = {
 }
 _SCALES = {"": (), "scale is length_resized / length_original": (set_scale_from_length,)}
 _TOGETHER = tuple(
-    Reading("; ".join(chosen_words), read_as(*by_scale, *by_width, kind=kind))
+    Reading("; ".join(chosen_words), read_as(*by_scale, *by_width, number_class=kind))
     for (a, by_scale), (b, by_width), (c, kind) in itertools.product(_SCALES.items(), _WIDTHS.items(), _KINDS.items())
     if len(chosen_words := [word for word in (a, b, c) if word]) > 1
 )
@@ -225,8 +227,8 @@ RESIZE = Operator(
             None,
             (
                 Reading("not at all", _resize),
-                Reading("to FLOAT after each operation", read_as(kind=as_float32)),
-                Reading("to DOUBLE after each operation", read_as(kind=as_float64)),
+                Reading("to FLOAT after each operation", read_as(number_class=as_float32)),
+                Reading("to DOUBLE after each operation", read_as(number_class=as_float64)),
             ),
         ),
         Ambiguity(

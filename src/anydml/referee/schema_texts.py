@@ -34,7 +34,7 @@ def schema(operator: str, opset: int) -> Any:
 
 @lru_cache(None)
 def versions(operator: str) -> tuple[tuple[int, tuple[int, ...]], ...]:
-    """Return the operator's versions that some opset in `FIRST` to `LAST` has, each with those opsets."""
+    """Return the operator's versions in opsets `FIRST` to `LAST`, each with its opsets."""
     types: dict[int, list[int]] = {}
     for opset in range(FIRST, LAST + 1):
         try:

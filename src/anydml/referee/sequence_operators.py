@@ -22,19 +22,19 @@ INT64 = np.dtype(np.int64)
 FIRST = "input_sequence"
 
 
-def copy_tensor(node: Node, number: int, within: int | None = None) -> Result:
-    """Return a tensor of an input as it is."""
-    tensor = node.array(number) if within is None else node.tensors(number)[within]
+def copy_tensor(node: Node, input_number: int, within: int | None = None) -> Result:
+    """Return a copy of a tensor of an input."""
+    tensor = node.array(input_number) if within is None else node.tensors(input_number)[within]
 
     def source(at: Coordinate) -> Source:
-        return (number, at) if within is None else (number, at, within)
+        return (input_number, at) if within is None else (input_number, at, within)
 
     return Result(tensor.shape, tensor.dtype, source)
 
 
-def sequence(node: Node, number: int = 0) -> TensorList:
+def sequence(node: Node, input_number: int = 0) -> TensorList:
     """Return an input that is a sequence."""
-    value = node.inputs[number]
+    value = node.inputs[input_number]
     assert isinstance(value, TensorList)
     return value
 
@@ -87,8 +87,8 @@ def _draw_empty(draw: Draw) -> Node:
 
 
 def _empty(node: Node) -> list[ResultList]:
-    kind = node.attribute("dtype")
-    dtype = np.dtype(np.float32 if kind is None else helper.tensor_dtype_to_np_dtype(kind))
+    type_number = node.attribute("dtype")
+    dtype = np.dtype(np.float32 if type_number is None else helper.tensor_dtype_to_np_dtype(type_number))
     return [ResultList(dtype, ())]
 
 
@@ -104,8 +104,8 @@ SEQUENCE_EMPTY = Operator(
 
 
 def _draw_position(draw: Draw, first: int, last: int) -> Array:
-    kind = draw.index_dtype("position")
-    return np.array(draw.choice([first, last, draw.randint(first, last)]), kind)
+    dtype = draw.index_dtype("position")
+    return np.array(draw.choice([first, last, draw.randint(first, last)]), dtype)
 
 
 def _draw_at(draw: Draw) -> Node:
@@ -114,9 +114,9 @@ def _draw_at(draw: Draw) -> Node:
     return Node("SequenceAt", draw.opset, (tensors, _draw_position(draw, -count, count - 1)))
 
 
-def _position(node: Node, number: int, default: int) -> int:
+def _position(node: Node, input_number: int, default: int) -> int:
     """Return a position, counted from the front."""
-    (position,) = node.integers(number) or [default]
+    (position,) = node.integers(input_number) or [default]
     return wrap_index(position, len(sequence(node).tensors))
 
 
@@ -158,8 +158,8 @@ def _draw_erase(draw: Draw) -> Node:
 
 def _erase(node: Node) -> list[ResultList]:
     tensors = _input_list(node)
-    place = _position(node, 1, -1)
-    return [ResultList(sequence(node).dtype, (*tensors[:place], *tensors[place + 1 :]))]
+    index = _position(node, 1, -1)
+    return [ResultList(sequence(node).dtype, (*tensors[:index], *tensors[index + 1 :]))]
 
 
 SEQUENCE_ERASE = Operator(
@@ -193,8 +193,8 @@ def _draw_insert(draw: Draw) -> Node:
 
 def _insert(node: Node) -> list[ResultList]:
     tensors = _input_list(node)
-    place = _position(node, 2, len(tensors))
-    return [ResultList(sequence(node).dtype, (*tensors[:place], copy_tensor(node, 1), *tensors[place:]))]
+    index = _position(node, 2, len(tensors))
+    return [ResultList(sequence(node).dtype, (*tensors[:index], copy_tensor(node, 1), *tensors[index:]))]
 
 
 SEQUENCE_INSERT = Operator(

@@ -30,14 +30,14 @@ def _draw_split(draw: Draw) -> Node:
         attributes["keepdims"] = draw.choice([0, 1])
     if draw.is_likely(0.3):
         return Node("SplitToSequence", draw.opset, (x,), attributes)
-    kind = draw.index_dtype("split")
+    dtype = draw.index_dtype("split")
     if draw.is_likely(0.5):
-        return Node("SplitToSequence", draw.opset, (x, np.array(draw.choice([1, 2, 3, size + 2]), kind)), attributes)
+        return Node("SplitToSequence", draw.opset, (x, np.array(draw.choice([1, 2, 3, size + 2]), dtype)), attributes)
     parts = [size] if size == 0 else []
     while sum(parts) < size:
         min_size = 0 if draw.is_likely(0.1) else 1
         parts.append(draw.randint(min_size, size - sum(parts)) if len(parts) < 4 else size - sum(parts))
-    return Node("SplitToSequence", draw.opset, (x, draw.integers(parts, kind)), attributes)
+    return Node("SplitToSequence", draw.opset, (x, draw.integers(parts, dtype)), attributes)
 
 
 def _chunks(node: Node) -> list[int]:
@@ -65,7 +65,7 @@ def _split(node: Node) -> list[ResultList]:
 
 
 def _one_of_nothing(node: Node) -> list[ResultList]:
-    """Return a sequence of one tensor without elements."""
+    """Return a sequence that contains one tensor without elements."""
     empty = Result(node.array(0).shape, node.array(0).dtype, lambda at: (0, at))
     return [ResultList(empty.dtype, (empty,))]
 
@@ -144,8 +144,8 @@ def _draw_concat(draw: Draw) -> Node:
     shape = draw.sizes(draw.randint(0 if is_new else 1, 3))
     axis = draw.axis(len(shape) + is_new)
     at = wrap_index(axis, len(shape) + is_new)
-    number = draw.choice([1, 2, 2, 3, 4])
-    sizes = [draw.choice([0, 1, 1, 2, 3]) for _ in range(number)]
+    part_count = draw.choice([1, 2, 2, 3, 4])
+    sizes = [draw.choice([0, 1, 1, 2, 3]) for _ in range(part_count)]
     shapes = [shape if is_new else (*shape[:at], size, *shape[at + 1 :]) for size in sizes]
     attributes = {"axis": axis, **({"new_axis": int(is_new)} if is_new or draw.is_likely(0.5) else {})}
     tensors = TensorList(dtype, tuple(draw.data(dtype, shape) for shape in shapes))

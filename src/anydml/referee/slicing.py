@@ -27,8 +27,8 @@ def _draw_slice(draw: Draw) -> Node:
     has_axes = draw.is_likely(0.75)
     if not has_axes:
         axes = axes[:0] or [*range(draw.randint(1, x.ndim))]
-    kind = draw.index_dtype("starts")
-    limits = np.iinfo(kind)
+    dtype = draw.index_dtype("starts")
+    limits = np.iinfo(dtype)
     far = [n for n in BEYOND_SIZES if limits.min <= n <= limits.max]
 
     def bound(size: int) -> int:
@@ -36,13 +36,13 @@ def _draw_slice(draw: Draw) -> Node:
 
     starts, ends = ([bound(x.shape[axis]) for axis in axes] for _ in range(2))
     steps = [draw.choice([1, 1, 2, 3, -1, -1, -2, draw.choice(far)]) for _ in axes]
-    inputs = [draw.integers(starts, kind), draw.integers(ends, kind)]
+    inputs = [draw.integers(starts, dtype), draw.integers(ends, dtype)]
     if has_axes:
-        inputs.append(draw.integers([draw.signed(axis, x.ndim) for axis in axes], kind))
+        inputs.append(draw.integers([draw.signed(axis, x.ndim) for axis in axes], dtype))
     if not has_axes and draw.is_likely(0.6):
-        return Node("Slice", draw.opset, (x, *inputs, None, draw.integers(steps, kind)))
+        return Node("Slice", draw.opset, (x, *inputs, None, draw.integers(steps, dtype)))
     if has_axes and draw.is_likely(0.7):
-        inputs.append(draw.integers(steps, kind))
+        inputs.append(draw.integers(steps, dtype))
     return Node("Slice", draw.opset, (x, *inputs))
 
 
@@ -77,7 +77,7 @@ def _slice(node: Node) -> list[Result]:
 
 
 def with_start(node: Node, start: Callable[[int, int, int], int | None]) -> list[Result]:
-    """Return the result of a Slice before opset 13 whose starts are read otherwise; as the formula has it since.
+    """Return the result of a Slice by another reading of its starts; since opset 13, by the formula.
 
     Args:
         node: the node.
@@ -95,7 +95,7 @@ def with_start(node: Node, start: Callable[[int, int, int], int | None]) -> list
 
 
 def as_numpy(start: int, size: int, step: int) -> int | None:
-    """Wrap a start as Python's slices do: one before the first element stays there when stepping back."""
+    """Wrap a start as Python's slices do: a start before the first element stays before it if the step is negative."""
     return None if step < 0 and start < -size else start
 
 
@@ -145,7 +145,7 @@ def _counts_from_the_end(node: Node) -> bool:
 
 def _goes_beyond_the_end(node: Node) -> bool:
     axes = node.integers(3) if node.optional(3) is not None else [*range(len(node.integers(1)))]
-    bounds = (zip(axes, node.integers(number), strict=True) for number in (1, 2))
+    bounds = (zip(axes, node.integers(input_number), strict=True) for input_number in (1, 2))
     return any(bound > node.array(0).shape[axis] for pairs in bounds for axis, bound in pairs)
 
 

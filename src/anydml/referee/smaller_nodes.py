@@ -46,18 +46,18 @@ def node_of(stored: Stored) -> Node:
     return Node(proto.op_type, opset, inputs, attributes, len(proto.output), constant)
 
 
-def as_kind(kind: onnx.TypeProto, value: Any) -> Any:
-    """Return a value from a file, as one of a type."""
-    form = kind.WhichOneof("value")
+def as_kind(type_proto: onnx.TypeProto, value: Any) -> Any:
+    """Convert a value from a file to a type."""
+    form = type_proto.WhichOneof("value")
     if form == "optional_type":
-        inner = kind.optional_type.elem_type
+        inner = type_proto.optional_type.elem_type
         element = None if value is None else as_kind(inner, value)
         return OptionalValue(_dtype(inner), inner.HasField("sequence_type"), element)
-    return TensorList(_dtype(kind), tuple(value)) if form == "sequence_type" else value
+    return TensorList(_dtype(type_proto), tuple(value)) if form == "sequence_type" else value
 
 
-def _dtype(kind: onnx.TypeProto) -> np.dtype[Any]:
-    tensor = (kind.sequence_type.elem_type if kind.HasField("sequence_type") else kind).tensor_type
+def _dtype(type_proto: onnx.TypeProto) -> np.dtype[Any]:
+    tensor = (type_proto.sequence_type.elem_type if type_proto.HasField("sequence_type") else type_proto).tensor_type
     return np.dtype(helper.tensor_dtype_to_np_dtype(tensor.elem_type))
 
 
@@ -78,7 +78,7 @@ def case_of(stored: Stored) -> Case:
 
 
 def smaller_cases(case: Case) -> Iterator[Case | None]:
-    """Yield slightly smaller cases; None for an invalid node, or for an ambiguous one if the case is not."""
+    """Yield slightly smaller cases; None for an invalid node, or for an ambiguous node of an unambiguous case."""
     for node in _smaller_nodes(case.node):
         valid = _valid(case.name, node)
         yield None if valid is None or (valid.alternatives and not case.alternatives) else valid
@@ -123,7 +123,7 @@ def _smaller_nodes(node: Node) -> Iterator[Node]:
         for cut in cuts([value]) if isinstance(value, np.ndarray) else ():
             yield node._replace(attributes={**node.attributes, name: cut.arrays[0]})
     if node.operator == "Compress" and "axis" not in node.attributes and node.array(0).ndim > 1:
-        # It is flattened, so that condition and data become shorter together.
+        # The data is flattened, so that condition and data become shorter together.
         yield node.with_input(0, node.array(0).reshape(-1))
     yield from of_fewer_entries(node)
     yield from _of_fewer_sizes(node)
@@ -137,7 +137,7 @@ def _smaller_nodes(node: Node) -> Iterator[Node]:
 
 
 def _of_fewer_sizes(node: Node) -> Iterator[Node]:
-    """Yield nodes with one axis less, or a shorter one: of all inputs that have it, or of one."""
+    """Yield nodes with one axis less, or a shorter axis, in all inputs that have the axis, or in one."""
     tensors = [tensor for value in node.inputs for tensor in tensors_of(value)]
     rank = max((tensor.ndim for tensor in tensors), default=0)
     for cut in cuts(tensors):
@@ -149,7 +149,7 @@ def _of_fewer_sizes(node: Node) -> Iterator[Node]:
 
 
 class Cut(NamedTuple):
-    """Arrays of which some are shorter along an axis, or lack it.
+    """Arrays of which some are shorter along an axis, or lack the axis.
 
     Attributes:
         axis: the axis.
@@ -165,7 +165,7 @@ class Cut(NamedTuple):
 
 
 def cuts(arrays: Sequence[Array | None]) -> Iterator[Cut]:
-    """Yield cuts of an axis or a part of it, in all arrays that have it, from the first or the last, or in one."""
+    """Yield cuts of an axis, or of a part of an axis, in all arrays that have the axis, or in one array."""
     ranks = [0 if value is None else value.ndim for value in arrays]
     rank = max(ranks, default=0)
     for axis in range(rank):
@@ -227,7 +227,7 @@ def _of_simpler_numbers(node: Node) -> Iterator[Node]:
 
 
 def _of_plain_elements(node: Node) -> Iterator[Node]:
-    """Yield elements that count, of FLOAT: of all inputs of the first one's type, or of that alone."""
+    """Yield nodes with FLOAT elements that count up, in all inputs of the first one's type, or in the first alone."""
     first = node.inputs[0] if node.inputs else None
     if first is None or first.dtype == np.float32 or first.dtype.kind not in "fiuc":
         return
@@ -260,8 +260,8 @@ def lines_of(case: Case) -> Iterator[str]:
     names = [formal.name for formal in schema(node.operator, node.opset).inputs]
     for k, value in enumerate(node.inputs):
         if value is not None:
-            kind = "initializer" if k in node.constant else "input"
-            yield f"{names[min(k, len(names) - 1)]} ({kind}): {as_text(value)}"
+            noun = "initializer" if k in node.constant else "input"
+            yield f"{names[min(k, len(names) - 1)]} ({noun}): {as_text(value)}"
 
 
 def describe_attribute(value: Any) -> Any:

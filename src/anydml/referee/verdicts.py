@@ -194,7 +194,7 @@ def kind_of(reason: str) -> str:
 
 
 def without_excuses(verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]:
-    """Return verdicts in which an error agrees with the text only if it does not refuse legal cases, too.
+    """Return verdicts in which an engine's error agrees with the text only if legal cases do not raise the same error.
 
     An engine that lacks an operator or a type takes no reading of an ambiguous text, and does not notice why a case is
     illegal.

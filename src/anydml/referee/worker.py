@@ -41,8 +41,8 @@ def main(engine: str, memory: int) -> None:
         threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
         print(json.dumps({"version": loaded.version}), file=answers, flush=True)
         for line in sys.stdin:
-            path, number, name = json.loads(line)
-            stored = find_case(Path(path), number, name)
+            path, test_number, name = json.loads(line)
+            stored = find_case(Path(path), test_number, name)
             try:
                 verdict = verdict_of(stored, loaded)
             except ModelError as error:

@@ -200,18 +200,18 @@ TENSOR_SCATTER = Operator(
 def _draw_one_hot(draw: Draw) -> Node:
     shape = draw.sizes(max_rank=3)
     depth = draw.choice([1, 2, 3, 5])
-    kind, of_depth = draw.dtype("indices"), draw.dtype("depth")
-    low = 0 if kind.kind == "u" else -depth - 2
+    indices_dtype, of_depth = draw.dtype("indices"), draw.dtype("depth")
+    low = 0 if indices_dtype.kind == "u" else -depth - 2
     numbers = [
         draw.choice([draw.randint(low, depth + 2), depth - 1, 0 if low == 0 else -depth]) for _ in range(count(shape))
     ]
     indices = np.array(numbers, np.float64)
-    if kind.kind == "f" and draw.is_likely(0.4):
+    if indices_dtype.kind == "f" and draw.is_likely(0.4):
         indices += 0.25 * np.sign(indices)
     values = draw.data(draw.dtype("values"), (2,))
     attributes = {"axis": draw.axis(len(shape) + 1)} if draw.is_likely(0.75) else {}
     depths = np.array(depth).astype(of_depth).reshape([1] if draw.is_likely(0.4) else [])
-    return Node("OneHot", draw.opset, (indices.reshape(shape).astype(kind), depths, values), attributes)
+    return Node("OneHot", draw.opset, (indices.reshape(shape).astype(indices_dtype), depths, values), attributes)
 
 
 def _one_hot(node: Node) -> list[Result]:

@@ -118,7 +118,7 @@ def _flat(value: Value) -> Pieces | None:
 
 @dataclass
 class _Visit:
-    """One reading of a node: its inputs, its outputs by name, and whether it is movement that refuses its inputs."""
+    """A node as it was read: inputs, outputs by name, and whether it is movement that refuses its inputs."""
 
     node: Node | None
     inputs: list[ValueInfo | None]
@@ -286,7 +286,7 @@ class Analysis:
         if any(tensor is not None and tensor.array is None for tensor in tensors[count:]):
             return None
         compositions = [self._compositions(name) for name in data]
-        # Either all inputs of a Concat use their first composition, or all their last.
+        # All inputs of a Concat use their first compositions, or all use their last ones.
         result_count = len(compositions[0]) if count == 1 else min(2, max(map(len, compositions)))
         results_of: list[list[Tensor]] = []
         for k in range(result_count):
@@ -317,7 +317,7 @@ class Analysis:
         return result
 
     def _compositions(self, name: str) -> list[Value]:
-        """Return a value's compositions; if other values may share it, the last is the value itself."""
+        """Return a value's compositions; the last one is the value itself, if other values may share the value."""
         value = self.values[name]
         operand = self.operand(name)
         if value.op is None or not value.compositions or self._work < 0:

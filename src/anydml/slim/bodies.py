@@ -68,7 +68,7 @@ def _values_in_body(body: GraphProto) -> set[str]:
 
 
 def _model(body: GraphProto, terms: Named, around: ModelProto) -> ModelProto:
-    """Return a body as a model, with the values that it reads of the surrounding graph as inputs or constants."""
+    """Return a body as a model; values of the surrounding graph that the body reads become inputs or constants."""
     own_names = _values_in_body(body)
     read = [name for node in body.node for name in Op(node).inputs + Op(node).captured]
     outside = dict.fromkeys(
@@ -88,7 +88,7 @@ def _model(body: GraphProto, terms: Named, around: ModelProto) -> ModelProto:
 
 
 def _value(name: str, term: Term | None) -> ValueInfoProto:
-    """Return the declaration of a value, with the sizes that are known for all sizes, and the others unnamed."""
+    """Return the declaration of a value; sizes that are not numbers are left unnamed."""
     if term is None or term.dtype is None:
         return ValueInfoProto(name=name)
     shape = None if term.shape is None else [size if isinstance(size, int) else None for size in term.shape]

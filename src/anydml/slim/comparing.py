@@ -60,7 +60,7 @@ def have_equal_fingerprints(pairs: Sequence[tuple[Analysis, Analysis]]) -> bool:
 
 
 def _matrices(graph: Graph) -> set[tuple[str, int, bool, bool, bool]]:
-    """Return the constants among the first two inputs of nodes, and how the nodes multiply by them."""
+    """Return the constants among the first two inputs of products, and how the products multiply by each."""
     matrices = set()
     for op in graph.ops:
         for k, name in enumerate(op.inputs[:2]):
@@ -72,7 +72,7 @@ def _matrices(graph: Graph) -> set[tuple[str, int, bool, bool, bool]]:
 
 
 def differing(before: Analysis, after: Analysis, by_shape: bool = False) -> Iterator[str]:
-    """Yield names in the first graph for which the second one reads other elements.
+    """Yield the names of values that have other elements in the second graph than in the first.
 
     The inputs of nodes that compute are compared, and the outputs: by their pieces, or else element by element. The
     results of movement that only the second graph refuses are yielded, too.
@@ -103,7 +103,7 @@ def _pairs(before: Analysis, after: Analysis) -> Iterator[tuple[str, str]]:
             yield from zip(op.inputs, counterpart.inputs, strict=True)
             yield from ((name, name) for name in op.captured if name in before.values)
         else:
-            # None of its inputs and outputs is known to be the same.
+            # No input or output of the node is known to be the same.
             yield from ((name, "") for name in (*op.inputs, *op.outputs) if name)
     yield from ((name, name) for name in before.graph.outputs)
 
@@ -175,7 +175,7 @@ def _constant(analysis: Analysis, pieces: Pieces) -> str:
 
 
 def _taken(analysis: Analysis, name: str, piece: FlatPiece) -> Array | None:
-    """Return a view of a piece's elements in a constant, as unsigned integers; None if no view has them."""
+    """Return a view of a piece's elements in a constant, as unsigned integers; None if there is no such view."""
     array = np.ascontiguousarray(analysis.graph.constants.read(name)).reshape(-1)
     if piece.size > array.size or piece.is_reversed:
         return None
@@ -208,7 +208,7 @@ def _pieces(analysis: Analysis, name: str) -> Pieces | None:
 
 
 def _by_source_names(analysis: Analysis, pieces: Pieces) -> list[tuple[str, FlatPiece]] | None:
-    """Return pieces with the names of their sources; None if a source is made by movement."""
+    """Return pieces with the names of their sources; None if movement makes a source."""
     names = []
     for piece in pieces:
         name = analysis.names.get(piece.source, "")
@@ -225,7 +225,7 @@ class _Elements:
         self._left = MAX_COMPARED_ELEMENTS
 
     def of(self, analysis: Analysis, name: str) -> Marks | None:
-        """Return the fingerprints of a value; None if they are too many, or cannot be moved."""
+        """Return the fingerprints of a value; None if there are too many, or they cannot be moved."""
         marks_of: dict[str, Marks | None] = {}
         stack = [name]
         while stack:

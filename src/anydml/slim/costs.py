@@ -67,25 +67,25 @@ NO_COST = Cost(0, 0, 0)
 Sizes = Sequence[int]
 
 
-def movement(kind: str, sources: Sequence[Sizes], results: Sequence[Sizes], width: int, detail: Any = None) -> Cost:
+def movement(op_type: str, sources: Sequence[Sizes], results: Sequence[Sizes], width: int, detail: Any = None) -> Cost:
     """Return the cost of a movement node.
 
     Args:
-        kind: the operator.
+        op_type: the operator.
         sources: shapes of the tensors that it moves.
         results: shapes of its outputs.
         width: bytes per element.
         detail: the permutation of a Transpose; the step along each axis of a Slice or Split; the axis of a Gather.
     """
     count = sum(map(math.prod, results))
-    elements_read = math.prod(sources[0]) if kind in GROWING_OPERATORS else count
-    bytes_moved = 0 if kind in COPY_FREE_OPERATORS else width * (count + elements_read)
-    rows = sum(_rows(kind, sources[0], sizes, detail) for sizes in results)
-    return Cost(bytes_moved + rows * ROW_BYTES * ROW_FACTORS.get(kind, 1) + CALL_BYTES, 1, bytes_moved)
+    elements_read = math.prod(sources[0]) if op_type in GROWING_OPERATORS else count
+    bytes_moved = 0 if op_type in COPY_FREE_OPERATORS else width * (count + elements_read)
+    rows = sum(_rows(op_type, sources[0], sizes, detail) for sizes in results)
+    return Cost(bytes_moved + rows * ROW_BYTES * ROW_FACTORS.get(op_type, 1) + CALL_BYTES, 1, bytes_moved)
 
 
 def is_fast_transposed(rows: int) -> bool:
-    """Whether a product is as fast when transposed: its rows become columns, which must nearly fill blocks."""
+    """Whether a product is as fast when it is transposed: rows become columns, which must nearly fill blocks."""
     return -rows % COLUMN_BLOCK * COLUMN_BLOCK <= rows
 
 
@@ -94,14 +94,14 @@ def is_fast_batched(rows: int, depth: int) -> bool:
     return rows >= COLUMN_BLOCK and MAX_DEPTH_RATIO * rows >= depth
 
 
-def _rows(kind: str, source: Sizes, sizes: Sizes, detail: Any) -> int:
+def _rows(op_type: str, source: Sizes, sizes: Sizes, detail: Any) -> int:
     """Return the number of rows that a node copies one by one."""
     count = math.prod(sizes)
-    if kind == "Transpose":
+    if op_type == "Transpose":
         return _transposed_rows(source, detail)
-    if kind == "Gather":
+    if op_type == "Gather":
         return count // math.prod(source[detail + 1 :])
-    if kind in ("Slice", "Split"):
+    if op_type in ("Slice", "Split"):
         # A row spans the last axes, up to and including the first one that is not whole.
         row = 1
         for size, result_size, step in zip(source[::-1], sizes[::-1], detail[::-1], strict=True):
@@ -109,7 +109,7 @@ def _rows(kind: str, source: Sizes, sizes: Sizes, detail: Any) -> int:
             if size != result_size:
                 break
         return count // row
-    return count if kind == "DepthToSpace" else 0
+    return count if op_type == "DepthToSpace" else 0
 
 
 def _transposed_rows(sizes: Sizes, perm: Sizes) -> int:

@@ -107,11 +107,11 @@ class Builder:
             removed += before[common:]
             added += after[common:]
         squeezed = [size for axis, size in enumerate(expr.sizes) if axis not in removed]
-        for kind, axes, shape in (("Squeeze", removed, squeezed), ("Unsqueeze", added, sizes)):
+        for op_type, axes, shape in (("Squeeze", removed, squeezed), ("Unsqueeze", added, sizes)):
             if axes and self._opset >= OPSET_OF_AXES:
-                expr = self._move(kind, expr, shape, 0, (tuple(axes),))
+                expr = self._move(op_type, expr, shape, 0, (tuple(axes),))
             elif axes:
-                expr = self._move(kind, expr, shape, 0, axes=tuple(axes))
+                expr = self._move(op_type, expr, shape, 0, axes=tuple(axes))
         return expr
 
     def transpose(self, expr: Expr, perm: Sequence[int], width: int) -> Expr:
@@ -135,9 +135,9 @@ class Builder:
         steps = [step for _, _, step in window]
         return self._move("Slice", expr, sizes, width, tuple(zip(*cut, strict=True)), steps)
 
-    def _edge(self, place: int, size: int) -> int:
+    def _edge(self, coordinate: int, size: int) -> int:
         """Return the start or end of a window, as a negative number if it is near the end of a symbolic size."""
-        return place if self._stand_ins.is_constant(size) or 2 * place <= size else place - size
+        return coordinate if self._stand_ins.is_constant(size) or 2 * coordinate <= size else coordinate - size
 
     def split(self, expr: Expr, axis: int, lengths: Sequence[int], width: int) -> list[Expr]:
         """Return the parts of a Split, which are outputs of one node."""
@@ -151,9 +151,9 @@ class Builder:
         shapes = [(*sizes[:axis], length, *sizes[axis + 1 :]) for length in lengths]
         return [self._build(Expr("Split", (node,), shape, detail=k)) for k, shape in enumerate(shapes)]
 
-    def blocks(self, kind: str, expr: Expr, sizes: Sequence[int], width: int, **attributes: Any) -> Expr:
+    def blocks(self, op_type: str, expr: Expr, sizes: Sequence[int], width: int, **attributes: Any) -> Expr:
         """Return a DepthToSpace or SpaceToDepth."""
-        return self._move(kind, expr, sizes, width, **attributes)
+        return self._move(op_type, expr, sizes, width, **attributes)
 
     def expand(self, expr: Expr, sizes: Sequence[int], width: int) -> Expr:
         """Expand to a shape of the same rank."""
@@ -166,7 +166,7 @@ class Builder:
         return self._move("Gather", expr, sizes, width, (tuple(indices),), axis, axis=axis)
 
     def concat(self, exprs: Sequence[Expr], axis: int, width: int) -> Expr:
-        """Return a Concat; equal Transposes of all tensors are moved behind it."""
+        """Return a Concat; if all tensors are transposed alike, one Transpose behind the Concat replaces theirs."""
         perms = {expr.attributes if expr.kind == "Transpose" else None for expr in exprs}
         if len(perms) == 1 and (common_perm := perms.pop()) is not None:
             ((_, perm),) = common_perm
@@ -188,7 +188,7 @@ class Builder:
 
     def _move(
         self,
-        kind: str,
+        op_type: str,
         expr: Expr,
         sizes: Sequence[int],
         width: int,
@@ -197,9 +197,9 @@ class Builder:
         detail: Any = None,
         **attributes: Any,
     ) -> Expr:
-        """Build a node that moves one tensor; `along` is the detail of `movement`."""
-        cost = movement(kind, [expr.sizes], [sizes], width, along)
-        return self._build(Expr(kind, (expr,), tuple(sizes), numbers, tuple(attributes.items()), detail, cost))
+        """Build a node that moves one tensor; `along` is passed to `movement` as `detail`."""
+        cost = movement(op_type, [expr.sizes], [sizes], width, along)
+        return self._build(Expr(op_type, (expr,), tuple(sizes), numbers, tuple(attributes.items()), detail, cost))
 
     def _build(self, expr: Expr) -> Expr:
         key = expr.kind, tuple(map(id, expr.inputs)), expr.sizes, expr.numbers, expr.attributes, expr.detail

@@ -60,7 +60,7 @@ def write(
         size = 0
 
         def place(array: Array) -> dict[str, str] | None:
-            """Return the place of a new constant in external data; none if it stays in the model."""
+            """Return the location of a new constant in external data; None if the constant stays in the model."""
             nonlocal size
             if array.nbytes < MIN_EXTERNAL_BYTES or array.dtype.hasobject or bits_of(array.dtype) != 8 * array.itemsize:
                 return None

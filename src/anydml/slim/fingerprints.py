@@ -93,9 +93,9 @@ class _Fingerprints:
         self._left = MAX_ELEMENTS
         graph = analysis.graph
         drops = last_use([((*op.inputs, *op.captured), op.outputs) for op in graph.ops], graph.outputs)
-        for number, op in enumerate(graph.ops):
+        for node_number, op in enumerate(graph.ops):
             self._visit(op)
-            for name in drops.get(number, ()):
+            for name in drops.get(node_number, ()):
                 if name in analysis.values and not analysis.values[name].is_constant:
                     self._known.pop(name, None)
 

@@ -21,8 +21,11 @@ from anydml.slim.graph import Graph, Op
 MAX_GROWTH = 1 << 16
 """Maximum size in bytes of a folded constant that is larger than the constants that it is computed from."""
 
-MAX_POWERS, MAX_EXPONENT = 64, 64
-"""Maximum number of powers, and largest exponent, that are checked to be exact."""
+MAX_POWERS = 64
+"""Maximum number of powers that are checked to be exact."""
+
+MAX_EXPONENT = 64
+"""Largest exponent of powers that are checked to be exact."""
 
 
 class Folding:
@@ -66,7 +69,7 @@ class Folding:
             self._first.setdefault(term.number, name)
 
     def _kept_node(self, op: Op) -> Op | None:
-        """Return a node with its new inputs; None if none of its outputs is still needed."""
+        """Return a node with its new inputs; None if no output is needed any more."""
         if op.kind == "Constant":
             if (term := self._terms.get(op.outputs[0])) is not None:
                 self._note(op.outputs[0], term)
@@ -138,7 +141,7 @@ class Folding:
         return any(root is not None and root.kind == "Sqrt" for root in roots)
 
     def _constant(self, op: Op, name: str, array: Array) -> str | None:
-        """Return the name of a new constant; None if it would be too large, or its elements are packed in ONNX."""
+        """Return the name of a new constant; None if the constant would be too large, or ONNX packs its elements."""
         input_terms = (self._terms.get(name) for name in op.inputs)
         input_bytes = sum(term.array.nbytes for term in input_terms if term is not None and term.array is not None)
         if array.dtype.hasobject or bits_of(array.dtype) != 8 * array.itemsize:
@@ -170,7 +173,7 @@ def plain(graph: Graph) -> Graph:
 def _trim(op: Op, graph: Graph) -> Op:
     if ":" in op.kind or len(op.outputs) == 1 or all(name in graph.readers for name in op.outputs):
         return op
-    # In old opsets, a BatchNormalization is for training if it has these outputs.
+    # In old opsets, these outputs mean that a BatchNormalization is for training.
     if op.kind == "BatchNormalization" or not onnx.defs.has(op.kind):
         return op
     options = [str(formal.option).rpartition(".")[2] for formal in onnx.defs.get_schema(op.kind, graph.opset).outputs]

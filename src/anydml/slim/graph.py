@@ -40,9 +40,9 @@ class Op:
         self.captured = tuple(_capture(proto))
 
     @classmethod
-    def make(cls, kind: str, inputs: Iterable[str], outputs: Iterable[str], name: str, **attributes: Any) -> Op:
+    def make(cls, op_type: str, inputs: Iterable[str], outputs: Iterable[str], name: str, **attributes: Any) -> Op:
         """Create a node of an operator of ONNX's own domain."""
-        return cls(helper.make_node(kind, [*inputs], [*outputs], name, **attributes))
+        return cls(helper.make_node(op_type, [*inputs], [*outputs], name, **attributes))
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return the value of an attribute, or `default`; strings are bytes."""
@@ -103,15 +103,15 @@ class Graph:
     @cached_property
     def makers(self) -> dict[str, int]:
         """The number of the node that makes each value, by the value's name."""
-        return {name: number for number, op in enumerate(self.ops) for name in op.outputs if name}
+        return {name: node_number for node_number, op in enumerate(self.ops) for name in op.outputs if name}
 
     @cached_property
     def readers(self) -> dict[str, list[int]]:
-        """The numbers of the nodes that read each value, by its name, once for each read, and `OUTSIDE_GRAPH`."""
+        """By value name, the numbers of the nodes that read it, one per read, and `OUTSIDE_GRAPH` for graph outputs."""
         readers: dict[str, list[int]] = {}
-        for number, op in enumerate(self.ops):
+        for node_number, op in enumerate(self.ops):
             for name in op.inputs:
-                readers.setdefault(name, []).append(number)
+                readers.setdefault(name, []).append(node_number)
             for name in op.captured:
                 readers.setdefault(name, []).append(OUTSIDE_GRAPH)
         for name in self.outputs:

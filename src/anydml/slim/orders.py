@@ -54,11 +54,11 @@ class Order(NamedTuple):
                 return None
             fine.append(outer // step)
         # Axes of size 1 have the stride of the next axis.
-        place = {step: k for k, step in enumerate(steps)}
+        position = {step: k for k, step in enumerate(steps)}
         perm: list[int] = []
         for axis in self.perm:
             if self.sizes[axis] > 1:
-                first, last = place.get(units[axis] * self.sizes[axis], -1), place[units[axis]]
+                first, last = position.get(units[axis] * self.sizes[axis], -1), position[units[axis]]
                 perm += range(first + 1, last + 1)
         perm += [k for k in range(len(fine)) if k not in perm]
         # Leading axes of size 1 are kept, so that ranks stay the same.
@@ -66,7 +66,7 @@ class Order(NamedTuple):
         return Order((*(1,) * ones, *fine), (*range(ones), *(k + ones for k in perm)))
 
     def of_constant(self, array: Array, sizes: Sequence[int]) -> Array | None:
-        """Return a constant that broadcasts to a shape in this order, which must keep the shape's axes separate."""
+        """Return a constant that broadcasts to a shape in this order, which must not merge axes of the shape."""
         if array.ndim > len(sizes):
             return None
         remaining = [*self.sizes]

@@ -130,17 +130,17 @@ def sliced_axes(count: int, offset: int, digits: Sequence[Digit]) -> tuple[list[
     offset_left = offset + sum((digit.size - 1) * digit.stride for digit in digits if digit.stride < 0)
     axes: list[int] = []
     window: Window = []
-    place: dict[int, int] = {}
+    axis_of_digit: dict[int, int] = {}
     for k in sorted(range(len(digits)), key=lambda k: -abs(digits[k].stride)):
         size, _, stride = digits[k]
         first, offset_left = divmod(offset_left, abs(stride))
         if count % stride or first + size > count // abs(stride):
             return None
-        place[k] = len(axes)
+        axis_of_digit[k] = len(axes)
         axes.append(count // abs(stride))
         window.append((first, size, 1) if stride > 0 else (first + size - 1, size, -1))
         count = abs(stride)
-    perm = [place[k] for k in range(len(digits))]
+    perm = [axis_of_digit[k] for k in range(len(digits))]
     if count > 1:
         perm.append(len(axes))
         axes.append(count)

@@ -248,7 +248,7 @@ def _slim(model: ModelProto, folder: Folder | None, exact: bool, keeps_signs: bo
 
 
 def _slim_body(folder: Folder | None, exact: bool, body: ModelProto) -> ModelProto:
-    """Return a slimmed body; nodes outside it may read its outputs."""
+    """Return a slimmed body, whose outputs nodes outside the body may read."""
     check(body)
     return _slim(body, folder, exact, keeps_signs=True).model
 
@@ -363,4 +363,4 @@ def total(slimmed: SlimmedModel) -> str:
 def format_counts(kinds: list[str]) -> str:
     """Format operators with their counts."""
     counts = Counter(kinds)
-    return ", ".join(f"{kind} × {count}" if count > 1 else kind for kind, count in counts.items()) or "no node"
+    return ", ".join(f"{op_type} × {count}" if count > 1 else op_type for op_type, count in counts.items()) or "no node"

@@ -176,7 +176,7 @@ class Plan:
             names = {piece.source: analysis.names[piece.source] for piece in pieces if piece.source >= 0}
             if name in names.values():
                 continue
-            sources = {number: self._expr(name) for number, name in names.items()}
+            sources = {input_number: self._expr(name) for input_number, name in names.items()}
             search = Search(self.builder, self._stand_ins, sources.__getitem__, value.tensor.dtype)
             expr = search.cheapest(pieces, value.sizes)
             if expr is not None:

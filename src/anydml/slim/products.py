@@ -50,9 +50,9 @@ class Product:
         return (*self.leading, self.columns)
 
 
-def product_of(analysis: Analysis, number: int) -> Product | None:
+def product_of(analysis: Analysis, node_number: int) -> Product | None:
     """Return a node as a product; None if it is not one."""
-    op, values = analysis.graph.ops[number], analysis.values
+    op, values = analysis.graph.ops[node_number], analysis.values
     if op.kind not in ("MatMul", "Gemm") or op.get("transA", 0) or not is_plain_gemm(op):
         return None
     lhs, weights, result = (values.get(name) for name in (*op.inputs[:2], op.outputs[0]))
@@ -68,13 +68,13 @@ def product_of(analysis: Analysis, number: int) -> Product | None:
     bias = op.inputs[2] if len(op.inputs) > 2 else ""
     if bias and not (values[bias].is_constant and values[bias].sizes in ((columns,), (1, columns))):
         return None
-    return Product(number, op.inputs[0], op.inputs[1], bias, is_transposed, tuple(leading), depth, columns)
+    return Product(node_number, op.inputs[0], op.inputs[1], bias, is_transposed, tuple(leading), depth, columns)
 
 
 def products_of(analysis: Analysis) -> Iterator[Product]:
     """Yield all products of a graph."""
-    for number in range(len(analysis.graph.ops)):
-        product = product_of(analysis, number)
+    for node_number in range(len(analysis.graph.ops)):
+        product = product_of(analysis, node_number)
         if product is not None:
             yield product
 
@@ -85,11 +85,11 @@ def bias_of(analysis: Analysis, product: Product) -> tuple[int, str] | None:
     (name,) = graph.ops[product.number].outputs
     if product.bias or not graph.is_read_once(name):
         return None
-    (number,) = graph.readers[name]
-    row = next((operand for operand in graph.ops[number].inputs if operand != name), "")
+    (node_number,) = graph.readers[name]
+    row = next((operand for operand in graph.ops[node_number].inputs if operand != name), "")
     value = analysis.values.get(row)
     is_row = value is not None and value.is_constant and [*value.sizes] == [product.columns]
-    return (number, row) if graph.ops[number].kind == "Add" and is_row else None
+    return (node_number, row) if graph.ops[node_number].kind == "Add" and is_row else None
 
 
 def fused_products(analysis: Analysis) -> list[Product]:
@@ -136,14 +136,14 @@ class Readers:
     def __init__(self, analysis: Analysis) -> None:
         self._analysis = analysis
         self.of: dict[str, list[Reader]] = {}
-        for number, op in enumerate(analysis.graph.ops):
+        for node_number, op in enumerate(analysis.graph.ops):
             if not analysis.moves(op):
-                self._add(number, op.inputs)
+                self._add(node_number, op.inputs)
             self._add(OUTSIDE_GRAPH, op.captured)
         self._add(OUTSIDE_GRAPH, analysis.graph.outputs)
 
     def piece(self, name: str) -> tuple[str, FlatPiece] | None:
-        """Return the single source of a value's elements, and their place in it; None if there are several sources."""
+        """Return the source of all of a value's elements, by name and as a piece; None if there are several sources."""
         value = self._analysis.values.get(name)
         if value is None or value.tensor is None:
             return None
@@ -164,9 +164,9 @@ class Readers:
             return {name}
         return {self._analysis.names.get(piece.source, "") for piece in value.pieces_of_sources or ()}
 
-    def _add(self, number: int, names: Iterable[str]) -> None:
+    def _add(self, node_number: int, names: Iterable[str]) -> None:
         for name in names:
             own_piece = self.piece(name)
             for source in self.sources(name) if own_piece is None else [own_piece[0]]:
                 piece = None if own_piece is None else own_piece[1]
-                self.of.setdefault(source, []).append(Reader(number, name, piece))
+                self.of.setdefault(source, []).append(Reader(node_number, name, piece))

@@ -84,7 +84,7 @@ class Regions:
         return {name: exprs[name] for name in region.results}
 
     def windows(self, op: Op) -> list[Window] | None:
-        """Return the window of each output of a Slice or Split; None for other nodes, or if it depends on sizes."""
+        """Return the window of each output of a Slice or Split; None for other nodes, or if one depends on sizes."""
         windows_of = windows(op, self.analysis)
         sizes = self.analysis.values[op.inputs[0]].sizes
         parts = [
@@ -97,7 +97,7 @@ class Regions:
         return cost(*self.originals(region).values())
 
     def original(self, name: str, data: Mapping[str, Expr]) -> Expr:
-        """Return a value as an output of its own node, which moves `data`; the value itself if no movement makes it."""
+        """Return a value as an output of its own node, which moves `data`; values not made by movement unchanged."""
         value = self.analysis.values[name]
         op = value.op
         if op is None:

@@ -34,7 +34,7 @@ def report(title: str, slimmed: SlimmedModel) -> Explanation:
 
 
 def _section(analysis: Analysis, region: Region) -> Section | None:
-    """Return the picture of a region's results; None if one was not composed."""
+    """Return the picture of a region's results; None if a result was not composed."""
     composer = Composer(region.title)
     numbers: dict[int, int] = {}
     inputs: list[Shape] = []

@@ -28,7 +28,7 @@ def _replace_reciprocal(op: Op, graph: Graph, terms: Mapping[str, Term | None]) 
     if root is None or root.kind != "Sqrt":
         return op
     readers = graph.readers.get(op.outputs[0], ())
-    if not all(number != OUTSIDE_GRAPH and graph.ops[number].kind == "Mul" for number in readers):
+    if not all(node_number != OUTSIDE_GRAPH and graph.ops[node_number].kind == "Mul" for node_number in readers):
         return op
     term = terms.get(op.inputs[0])
     if term is None or term.dtype is None or term.dtype.kind != "f":

@@ -223,7 +223,7 @@ class Search:
             yield self._builder.pad(expr, first, after, fills.pop(), self._dtype)
 
     def _concatenate(self, pieces: Pieces, sizes: tuple[int, ...], depth: int) -> Iterator[Expr]:
-        """Yield a Concat along an axis of the tensor's shape, or of a source's with one axis enlarged."""
+        """Yield a Concat along an axis of the tensor's shape, or of a source's shape with one axis enlarged."""
         shapes = {sizes: None}
         count = math.prod(sizes)
         sources = {piece.source: self._source_of(piece.source) for piece in pieces if piece.source >= 0}
@@ -265,6 +265,6 @@ class Search:
 
 
 def _boxes(pieces: Sequence[FlatPiece], sizes: Sequence[int]) -> list[tuple[FlatPiece, Box]]:
-    """Return pieces with their boxes in a shape; none if one is not a box."""
+    """Return pieces with their boxes in a shape; an empty list if a piece is not a box."""
     boxes = [(piece, box) for piece in pieces if (box := as_box(piece, sizes)) is not None]
     return boxes if len(boxes) == len(pieces) else []

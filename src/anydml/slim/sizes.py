@@ -16,8 +16,11 @@ from anydml.onnx.walk import bodies
 from anydml.proving.names import size_names, unnamed_size
 from anydml.proving.sizes import Size, evaluate, name, names_of, variables
 
-MIN_PRIME, PRIMES_END = 211, 1 << 14
-"""The primes are not below the first, and below the second."""
+MIN_PRIME = 211
+"""No prime is smaller."""
+
+PRIMES_END = 1 << 14
+"""All primes are smaller."""
 
 MIN_FACTOR = 29
 """Smallest prime factor by which a derived size is recognized: smaller ones divide many numbers."""
@@ -95,7 +98,7 @@ class StandIns:
 
 
 class _Choice:
-    """Chooses primes for names, so that the value of each derived size has a prime factor that no other has.
+    """Chooses primes for names, so that the value of each derived size has a prime factor of its own.
 
     Args:
         names: the names.
@@ -109,7 +112,7 @@ class _Choice:
         self._derived: dict[str, list[Size]] = {key: [] for key in names}
         for size in derived:
             names_in_size = names_of(size)
-            # A derived size has a value once its last name has one.
+            # A derived size has a value as soon as all of its names have values.
             self._derived[max(names_in_size, key=[*names].index)].append(size)
 
     def next(self) -> tuple[dict[str, int], set[int]] | None:

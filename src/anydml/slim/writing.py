@@ -45,8 +45,8 @@ class Writer:
         self._ops.append(op)
         self._made.update(op.outputs)
 
-    def _add_node(self, kind: str, inputs: Sequence[str], output: str, **attributes: Any) -> None:
-        self._add(Op.make(kind, inputs, [output], self._graph.new_name(output, kind), **attributes))
+    def _add_node(self, op_type: str, inputs: Sequence[str], output: str, **attributes: Any) -> None:
+        self._add(Op.make(op_type, inputs, [output], self._graph.new_name(output, op_type), **attributes))
 
     def _exists(self, name: str) -> bool:
         value = self._analysis.values.get(name)
@@ -66,12 +66,12 @@ class Writer:
                 self._add_node("Identity", [written], name)
 
     def _output_name(self, expr: Expr, base: str, purpose: str) -> str:
-        """Return the name of an expression's output: the name of a result, or a new one."""
+        """Return the name of an expression's output: the name of a result, or a new name."""
         result = self._results.get(id(expr), "")
         return result if result and result not in self._made else self._graph.new_name(base, purpose)
 
     def _write_expression(self, expr: Expr, base: str) -> str:
-        """Write the nodes of an expression; return the name of its output, which resembles `base` if it is new."""
+        """Write the nodes of an expression; return the name of its output: new names resemble `base`."""
         stack = [expr]
         while stack:
             missing = [expr for expr in stack[-1].inputs if id(expr) not in self._names]
@@ -122,7 +122,7 @@ class Writer:
         if op not in self._kept:
             source_names = [self._names[id(source)] for source in expr.inputs[0].inputs]
             inputs = [*source_names, *map(self._read, op.inputs[len(source_names) :])]
-            # Another expression may have its name already.
+            # Another expression may have the result's name already.
             outputs = [self._graph.new_name(base, "kept") if name in self._made else name for name in op.outputs]
             self._kept[op] = op.copy_with(inputs, outputs)
             self._add(self._kept[op])

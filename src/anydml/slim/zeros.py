@@ -51,7 +51,11 @@ class ZeroSums:
         captured = {name for op in graph.ops for name in op.captured}
         for op in reversed(graph.ops):
             for name in op.outputs:
-                readers = (graph.ops[number] for number in graph.readers.get(name, ()) if number != OUTSIDE_GRAPH)
+                readers = (
+                    graph.ops[node_number]
+                    for node_number in graph.readers.get(name, ())
+                    if node_number != OUTSIDE_GRAPH
+                )
                 self._is_sign_visible[name] = name in captured or any(
                     self._shows_sign(reader, name) for reader in readers
                 )
@@ -83,7 +87,7 @@ class ZeroSums:
         return None
 
     def _shows_sign(self, op: Op, name: str) -> bool:
-        """Whether results of a node, or results computed from them, may differ for 0 and −0 as a value."""
+        """Whether any results that depend on a value may differ for 0 and −0."""
         if op.kind in SIGN_IGNORING_OPERATORS or (op.kind == "QuantizeLinear" and name not in op.inputs[1:]):
             return False
         carries = op.kind in SIGN_CARRYING_OPERATORS

@@ -115,10 +115,10 @@ def checked(**kinds: Kind) -> Callable[[Callable[P, T]], Callable[P, T]]:
                 # The call itself reports missing and unknown arguments.
                 bound = {}
             for name, value in bound.items():
-                kind = all_kinds.get(name)
+                reader = all_kinds.get(name)
                 is_default = value is None and parameters.parameters[name].default is None
-                if kind is not None and not is_default and not kind.fits(value):
-                    raise refusal(function.__name__, name, value, kind.advice)
+                if reader is not None and not is_default and not reader.fits(value):
+                    raise refusal(function.__name__, name, value, reader.advice)
             return function(*arguments, **keywords)
 
         return checking

@@ -99,7 +99,7 @@ def convert(
 def conversion(
     model: str | os.PathLike[str], to: str, is_shared: bool = False
 ) -> tuple[Composer, Change, list[str], Axes]:
-    """Return a composer and a change to tensors over its inputs; remarks and the axes of ranks, which the change adds.
+    """Return a composer, and a function that changes tensors over its inputs and adds remarks and the axes of ranks.
 
     Args:
         model: as in `convert`.

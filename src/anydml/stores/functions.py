@@ -168,10 +168,10 @@ def plan(
         needed = f"{count_noun(len(desc.inputs), 'input')} and {count_noun(len(desc.outputs), 'output')}"
         raise BindingError(f"{message}, but it needs {needed}", name)
     layouts = []
-    for number, ((field, tensor), file) in enumerate(zip(tensors, bindings, strict=True)):
-        kind = Store if number < len(inputs) else Target
-        if not isinstance(file, kind):
-            raise BindingError(f"{name}: {field} must be a {kind.__name__}, not {file!r:.80}", name, field)
+    for tensor_number, ((field, tensor), file) in enumerate(zip(tensors, bindings, strict=True)):
+        array_class = Store if tensor_number < len(inputs) else Target
+        if not isinstance(file, array_class):
+            raise BindingError(f"{name}: {field} must be a {array_class.__name__}, not {file!r:.80}", name, field)
         dtype = tensor.data_type.dtype
         if file.shape != tuple(tensor.sizes) or file.dtype != dtype:
             message = f"{name}: {field} is {file.dtype} {file.shape}, but the tensor is {dtype} {tuple(tensor.sizes)}"

@@ -176,7 +176,7 @@ class LoadPlan:
         return arrays
 
     def explain(self, pattern: str = "*") -> str:
-        """Return a string with a line per part of a tensor: the part of a file that it is read from.
+        """Return a string with one line per part of a tensor, which names the part of a file that is read for it.
 
         Parts are the smallest boxes that contain the elements, as Python slices.
 
@@ -208,7 +208,7 @@ class LoadPlan:
         return "\n".join([*(line for of_file in lines.values() for line in of_file), *self.remarks])
 
     def to_json(self, gap: int = 0) -> str:
-        """JSON of the files with their ranges, the tensors, the boxes of runs, and the remarks.
+        """Return, as JSON, the files with their ranges, the tensors, the boxes of runs, and the remarks.
 
         A box is a list: the indices of a file and of a tensor, the first byte in each, the bytes of a run, the number
         of runs along each dimension, and the strides of these in the file and in the tensor, in bytes.

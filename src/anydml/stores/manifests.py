@@ -32,8 +32,11 @@ from anydml.stores.ordered_tensors import ReadTensors, read_tensors
 from anydml.stores.planning.identities import check_unchanged, identities_of_stores
 from anydml.stores.streaming import TensorStream, memory_of, parts_of
 
-KEY, VERSION = "anydml_manifest", 1
-"""The key that marks a manifest, and the version of its form."""
+KEY = "anydml_manifest"
+"""The key that marks a manifest."""
+
+VERSION = 1
+"""The version of the form of manifests."""
 
 _SUM = re.compile(r"[0-9a-f]{64}")
 
@@ -83,7 +86,7 @@ def hashes_of(
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         waiting = list[Future[None]]()
         for parts, contents in streamed.read(parts_of(described, memory // 8)):
-            # While these are hashed, the next ones are read.
+            # While these parts are hashed, the next ones are read.
             for future in waiting:
                 future.result()
             pairs = groupby(zip(parts, contents, strict=True), lambda pair: pair[0].name)
@@ -130,23 +133,23 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
         if not isinstance(entry, dict) or not {"dtype", "shape", "sha256"} <= {*entry}:
             raise tensor_place.error("is not an object with dtype, shape and sha256")
         dtype, shape, checksum = entry["dtype"], entry["shape"], entry["sha256"]
-        kind = _dtype(dtype)
-        if kind is None:
+        tensor_dtype = _dtype(dtype)
+        if tensor_dtype is None:
             raise (tensor_place / "dtype").error(f"must be a dtype that this version knows, not {show(dtype)}")
         if not isinstance(shape, list) or any(type(size) is not int or size < 0 for size in shape):
             raise (tensor_place / "shape").error(f"must be a list of integers from 0, not {str(shape)[:40]}")
         if not isinstance(checksum, str) or not _SUM.fullmatch(checksum):
             raise (tensor_place / "sha256").error(f"must be 64 hexadecimal digits, not {show(checksum)}")
-        is_kept = is_of_blocks(kind)
+        is_kept = is_of_blocks(tensor_dtype)
         result.described[name] = (
-            blocks_of(dtype, tuple(shape), tensor_place / "shape") if is_kept else (tuple(shape), kind)
+            blocks_of(dtype, tuple(shape), tensor_place / "shape") if is_kept else (tuple(shape), tensor_dtype)
         )
         result.hashes[name] = checksum
     return result
 
 
 def _dtype(text: Any) -> np.dtype[Any] | None:
-    """Return a dtype by its name in NumPy or ml_dtypes."""
+    """Return the dtype of a name in NumPy or ml_dtypes."""
     dtypes = {str(dtype): dtype for dtype in DTYPES.values()} | {**DTYPES_OF_BLOCKS}
     if not isinstance(text, str) or text in dtypes:
         return dtypes.get(text) if isinstance(text, str) else None

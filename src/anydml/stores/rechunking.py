@@ -205,7 +205,7 @@ def _remarks(
 
 
 def _by_axes(slices: str | None, store: Store | ZarrStore, place: JsonPath) -> str | None:
-    """Return slices of the axes of an array in their order, where they are given by names."""
+    """Return one slice per axis, in order, from slices by axis name."""
     if slices is None or "=" not in slices:
         return slices
     slices_by_name = _slices_by_name(slices, place)

@@ -58,7 +58,7 @@ def rechunk_group(
     """
     place, group = JsonPath(str(source)), ZarrGroup(source)
     sliced = _slice(group, slices or {}, place)
-    # What is no folder becomes one, or a folder a file, with nothing else asked for.
+    # A file becomes a folder, or a folder a file, even if nothing else changes.
     is_moved = (isinstance(source, PathInFile) or is_packed(target)) and not sliced
     is_moved &= chunks is None and shards is None and codec is None
     is_other = version not in (None, group.version) or is_rewritten(source) or is_moved
@@ -119,7 +119,7 @@ def rechunk_group(
 
 
 def is_rewritten(path: Path) -> bool:
-    """Whether arrays are stored in another way than anydml writes them."""
+    """Whether arrays are stored in a way in which anydml does not write."""
     return isinstance(path, PathInFile) and bool(path.references.remark)
 
 
@@ -151,7 +151,7 @@ def _slice(group: ZarrGroup, slices: Mapping[str, slice], place: JsonPath) -> di
 
 
 def _are_axes(group: ZarrGroup, chunks: Mapping[str, Sizes]) -> bool:
-    """Whether all names of arrays that get other chunks are names of axes of other arrays, too."""
+    """Whether every array that gets other chunks has the name of an axis of another array."""
     return {axis for name, member in group.arrays.items() if name not in chunks for axis in member.axes} >= {*chunks}
 
 

@@ -171,9 +171,9 @@ def consolidate(
     count, out = max(numbers.values()), Path(output)
     wholes = WholeTensors([*compose_stored({name: tensors[name] for name in numbers}).items()]).as_parts
     file, files = np.array([*numbers.values()]), list[OutputFile]()
-    for number in np.unique(file).tolist():
-        file_numbers = np.flatnonzero(file == number).astype(np.int32)
-        path = out / f"model-{number:05}-of-{count:05}.safetensors"
+    for file_number in np.unique(file).tolist():
+        file_numbers = np.flatnonzero(file == file_number).astype(np.int32)
+        path = out / f"model-{file_number:05}-of-{count:05}.safetensors"
         files.append(OutputFile(path, wholes.subset(file_numbers), {"format": "pt"}))
     program, stores = program_of(Composer("consolidate"), [file.parts for file in files])
     return Plan(program, stores, outputs_of(files), memory, True, None, {out / f"model{INDEX}": index_of(files)})

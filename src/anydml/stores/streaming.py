@@ -27,8 +27,11 @@ MAX_BYTES = 1 << 25
 MAX_AT_ONCE = 10_000
 """Maximum number of parts that are read at once."""
 
-MAX_LISTS, MAX_PARTS = 1024, 20_000
-"""Maximum numbers of lists of parts, and of parts, whose reads are planned together."""
+MAX_LISTS = 1024
+"""Maximum number of lists of parts whose reads are planned together."""
+
+MAX_PARTS = 20_000
+"""Maximum number of parts whose reads are planned together."""
 
 T = TypeVar("T")
 
@@ -141,14 +144,14 @@ class TensorStream:
         composed, targets, files = list[tuple[str, ComposedTensor]](), list[Target](), list[NewFile]()
         sliced: dict[tuple[int, tuple[int, ...], tuple[int, ...]], Value] = {}
         places = list[list[int]]()
-        for number, parts in enumerate(batches):
+        for batch_number, parts in enumerate(batches):
             places_of, end = list[int](), 0
             for part in parts:
                 tensor = self.tensors[part.name]
                 end += -end % tensor.dtype.itemsize
                 places_of.append(end)
                 end += math.prod(part.shape) * tensor.dtype.itemsize
-            files.append(NewFile(Path(f"{number}"), b"", end))
+            files.append(NewFile(Path(f"{batch_number}"), b"", end))
             places.append(places_of)
             for part, start in zip(parts, places_of, strict=True):
                 tensor = self.tensors[part.name]
@@ -185,7 +188,7 @@ class TensorStream:
 
 
 def ahead(batches: Iterator[T], pool: ThreadPoolExecutor) -> Iterator[T]:
-    """Yield the same items, and make the next one in a thread meanwhile."""
+    """Yield the items of an iterator, and make the next item in a thread meanwhile."""
     waiting = pool.submit(next, batches, None)
     while (result := waiting.result()) is not None:
         waiting = pool.submit(next, batches, None)

@@ -91,8 +91,8 @@ def plan_tasks(
         part = written.with_name(f".{written.name}.anydml-part")
         with part.open("w", encoding="utf-8") as out:
             out.write(f'{json.dumps({**report, "options": options})[:-1]}, "tasks": [\n')
-            for number, blocks in enumerate(groups):
-                out.write((",\n" if number else "") + json.dumps(_describe(plan, number, blocks)))
+            for task_number, blocks in enumerate(groups):
+                out.write((",\n" if task_number else "") + json.dumps(_describe(plan, task_number, blocks)))
             out.write("\n]}\n")
         part.replace(written)
     except OSError as error:
@@ -106,14 +106,14 @@ def plan_tasks(
 
 
 @checked()
-def run_task(file: str | os.PathLike[str], number: int, progress: bool | Callable[[int], None] = False) -> None:
+def run_task(file: str | os.PathLike[str], task_number: int, progress: bool | Callable[[int], None] = False) -> None:
     """Run a task of a plan. A task that was run already, or by a process that died, may be run again.
 
     Nothing is done if `finish_tasks` has given the outputs their names.
 
     Args:
         file: what `plan_tasks` wrote.
-        number: the number of the task, from 0.
+        task_number: the number of the task, from 0.
         progress: as in `Plan.run`.
 
     Raises:
@@ -130,12 +130,13 @@ def run_task(file: str | os.PathLike[str], number: int, progress: bool | Callabl
     """
     plan, document, place = _read_plan("run_task", file)
     tasks = document["tasks"]
-    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(tasks):
+    if isinstance(task_number, bool) or not isinstance(task_number, int) or not 0 <= task_number < len(tasks):
         raise BindingError(
-            f"run_task: {place} has {count_noun(len(tasks), 'task')}, numbered from 0: there is no task {number!r:.20}"
+            f"run_task: {place} has {count_noun(len(tasks), 'task')}, numbered from 0: there is no task "
+            f"{task_number!r:.20}"
         )
-    first, last = tasks[number]["blocks"]
-    write_task(plan, str(document["digest"]), number, range(first, last), progress)
+    first, last = tasks[task_number]["blocks"]
+    write_task(plan, str(document["digest"]), task_number, range(first, last), progress)
 
 
 @checked()
@@ -164,12 +165,18 @@ def finish_tasks(file: str | os.PathLike[str], progress: bool | Callable[[int], 
     plan, document, _ = _read_plan("finish_tasks", file)
     blocks = [range(*task["blocks"]) for task in document["tasks"]]
     done = finished_tasks(plan, str(document["digest"]), len(blocks))
-    finish(plan, str(document["digest"]), [number for task in done for number in blocks[task]], len(blocks), progress)
+    finish(
+        plan,
+        str(document["digest"]),
+        [block_number for task in done for block_number in blocks[task]],
+        len(blocks),
+        progress,
+    )
     return plan
 
 
 def _read_plan(name: str, file: str | os.PathLike[str]) -> tuple[Plan, Mapping[str, Any], JsonPath]:
-    """Read a file of tasks; return its plan, made again, its document and its place.
+    """Read a file of tasks; return the plan, which is made again, the JSON document, and the file's place.
 
     Raises:
         ModelError: `plan_tasks` did not write the file.
@@ -216,7 +223,7 @@ def _bytes_inside(folder: Path) -> int:
 
 
 def _digest_in(file: Path, work: str, groups: Sequence[range]) -> str | None:
-    """Return the digest in the file if it has the same plan and tasks, which may have run in part; else None."""
+    """Return the digest in the file if the file has the same plan and tasks, some of which may have run; else None."""
     try:
         document = json.loads(file.read_bytes())
         is_same = document["work"] == work and [range(*task["blocks"]) for task in document["tasks"]] == groups
@@ -246,25 +253,25 @@ def _without_device(state: Any) -> Any:
 
 def _groups(plan: Plan, count: int) -> list[range]:
     """Return the blocks of each task, of about equal bytes; the last ones have none if there are too few."""
-    sizes = [plan.blocking.block_bytes(number) for number in range(len(plan.blocks))]
+    sizes = [plan.blocking.block_bytes(block_number) for block_number in range(len(plan.blocks))]
     total = sum(sizes)
     group_count, ends, done = min(count, len(sizes)), [0], 0
-    for number, size in enumerate(sizes[:-1], 1):
+    for block_number, size in enumerate(sizes[:-1], 1):
         done += size
-        # Each task has a block as long as there are some for the tasks after it, too.
+        # A task gets no block that a later task needs, so that every task has one.
         if len(ends) < group_count and (
-            done * group_count >= total * len(ends) or len(sizes) - number <= group_count - len(ends)
+            done * group_count >= total * len(ends) or len(sizes) - block_number <= group_count - len(ends)
         ):
-            ends.append(number)
+            ends.append(block_number)
     ends += [len(sizes)] * (count + 1 - len(ends))
     return [range(low, high) for low, high in itertools.pairwise(ends)]
 
 
-def _describe(plan: Plan, number: int, blocks: Sequence[int]) -> dict[str, Any]:
+def _describe(plan: Plan, task_number: int, blocks: Sequence[int]) -> dict[str, Any]:
     """Return a task for people and programs: what it reads and writes."""
     all_boxes = [*_boxes(plan, blocks)]
     return {
-        "task": number,
+        "task": task_number,
         "blocks": [blocks[0], blocks[-1] + 1] if blocks else [0, 0],
         "bytes_read": sum(read.pop("bytes") for block in all_boxes for read in block["reads"]),
         "bytes_written": sum(map(plan.blocking.block_bytes, blocks)),
@@ -273,8 +280,8 @@ def _describe(plan: Plan, number: int, blocks: Sequence[int]) -> dict[str, Any]:
 
 
 def _boxes(plan: Plan, blocks: Sequence[int]) -> Iterator[dict[str, Any]]:
-    for number in blocks:
-        output, _, box = plan.blocks[number]
+    for block_number in blocks:
+        output, _, box = plan.blocks[block_number]
         target = plan.outputs[output]
         reads = [
             {"array": str(plan.inputs[operand].path), "box": interval,

@@ -171,8 +171,12 @@ def _compare(
         differences += _metadata(first_side.metadata, second_side.metadata)
     if differences and not is_whole:
         return Comparison(differences, 0, remarks)
-    alike = {name: kind for name, kind in first_side.described.items() if second_side.described.get(name) == kind}
-    total = sum(math.prod(shape) * kind.itemsize for shape, kind in alike.values())
+    alike = {
+        name: tensor_dtype
+        for name, tensor_dtype in first_side.described.items()
+        if second_side.described.get(name) == tensor_dtype
+    }
+    total = sum(math.prod(shape) * tensor_dtype.itemsize for shape, tensor_dtype in alike.values())
     # Each side has an eighth of the memory for parts that are compared, one for those read ahead, and a quarter for its
     # buffers.
     size = memory_of("verify", memory)
@@ -212,7 +216,8 @@ def _describe(first: Shapes, second: Shapes) -> Iterator[Difference]:
     for name, (shape, dtype) in first.items():
         if name in second and second[name] != (shape, dtype):
             kinds_text = (
-                f"{name_of(kind)} {[*shape_in_elements(sizes, kind)]}" for sizes, kind in ((shape, dtype), second[name])
+                f"{name_of(tensor_dtype)} {[*shape_in_elements(sizes, tensor_dtype)]}"
+                for sizes, tensor_dtype in ((shape, dtype), second[name])
             )
             yield Difference(name, "kind", f"{show(name)} differs: {' and '.join(kinds_text)}")
 
@@ -242,7 +247,7 @@ def _compare_elements(
     advance: Callable[[int], None],
     is_whole: bool,
 ) -> list[Difference]:
-    """Return differences of elements; the first one, or one of each tensor."""
+    """Return the first difference of elements, or the first one of each tensor."""
     sides = [TensorStream(side.composer, side.tensors, memory // 4) for side in (first, second)]
     identities = identities_of_stores("verify", [store for side in sides for store in side.sources])
     differences: dict[str, Difference] = {}
@@ -275,7 +280,7 @@ def _is_equal(x: Array, y: Array) -> bool:
 def _describe_first(
     part: Part, kind: tuple[tuple[int, ...], np.dtype[Any]], ours: Array, theirs: Array
 ) -> tuple[str, int]:
-    """Describe the first element that differs, and the number of those that do."""
+    """Describe the first element that differs, and the number of elements that differ."""
     shape, dtype = kind
     differing = (ours != theirs).reshape(-1, dtype.itemsize).any(1)
     first = int(differing.argmax())

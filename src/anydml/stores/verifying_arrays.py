@@ -128,7 +128,7 @@ def _open(path: Path) -> tuple[Arrays, dict[str, Any], list[str], dict[str, str]
 
 
 def _unreadable_arrays(sides: Sequence[Path], closed: Mapping[str, str], also: Mapping[str, str]) -> list[Difference]:
-    """Return differences of arrays that both groups have, and one at least of which cannot be read."""
+    """Return differences of arrays that cannot be read on some side, and have other files on each side."""
     differences = list[Difference]()
     for name in {**closed, **also}:
         files = [{str(path.relative_to(side / name)): path for path in _files(side / name)} for side in sides]
@@ -175,7 +175,7 @@ def _describe(
 
 def _is_alike(x: Store | ZarrStore, y: Store | ZarrStore) -> bool:
     """Whether dtypes and shapes are equal; the byte order of chunks may differ."""
-    # Fields of a record may have one order each.
+    # Each field of a record may have its own byte order.
     return x.shape == y.shape and x.dtype.newbyteorder("<") == y.dtype.newbyteorder("<")
 
 
@@ -206,7 +206,7 @@ def _kept_with(first: Arrays, second: Arrays) -> list[Difference]:
 
 
 def _show_both(first: str, second: str) -> str:
-    """Two texts as a part of a message, from shortly before the first place where they differ."""
+    """Return two texts for a message, from shortly before their first difference on."""
     if max(len(first), len(second)) <= MAX_ATTRIBUTE_TEXT:
         return f": {first} and {second}"
     pairs = enumerate(zip(first, second, strict=False))

@@ -26,22 +26,27 @@ _SELECTORS = ("Indices", "Mask")
 
 def derive_rules(function: Function) -> Rules:
     """Return the gradient and batching rules of a function."""
-    kinds = [parameter.kind for parameter in function.parameters]
+    parameter_types = [parameter.kind for parameter in function.parameters]
 
     def setup(ctx: Any, inputs: Any, output: Any) -> None:
-        arguments = [*zip(function.bound(inputs), kinds, strict=True)]
-        ctx.save_for_backward(*[value for value, kind in arguments if kind in _SELECTORS])
+        arguments = [*zip(function.bound(inputs), parameter_types, strict=True)]
+        ctx.save_for_backward(*[value for value, parameter_type in arguments if parameter_type in _SELECTORS])
         ctx.shapes = [
-            [tensor.shape for tensor in value] if kind == "Arrays" else value.shape if kind == "Array" else None
-            for value, kind in arguments
+            [tensor.shape for tensor in value]
+            if parameter_type == "Arrays"
+            else value.shape
+            if parameter_type == "Array"
+            else None
+            for value, parameter_type in arguments
         ]
-        ctx.others = [None if kind in (*_DATA, *_SELECTORS) else value for value, kind in arguments]
+        ctx.others = [None if parameter_type in (*_DATA, *_SELECTORS) else value for value, parameter_type in arguments]
 
     def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
         incoming = grads[0] if function.has_parts and isinstance(grads[0], (list, tuple)) else grads
         saved = iter(ctx.saved_tensors)
         arguments = [
-            next(saved) if kind in _SELECTORS else other for kind, other in zip(kinds, ctx.others, strict=True)
+            next(saved) if parameter_type in _SELECTORS else other
+            for parameter_type, other in zip(parameter_types, ctx.others, strict=True)
         ]
         shapes = _flat_shapes(ctx.shapes)
         like = incoming[0]
@@ -55,31 +60,34 @@ def derive_rules(function: Function) -> Rules:
             for start, count, shape in zip(starts, counts, shapes, strict=False)
         )
         gradients: list[Any] = []
-        for shape, kind in zip(ctx.shapes, kinds, strict=True):
-            if kind == "Arrays":
+        for shape, parameter_type in zip(ctx.shapes, parameter_types, strict=True):
+            if parameter_type == "Arrays":
                 gradients.append([next(parts) for _ in shape])
             else:
-                gradients.append(next(parts) if kind == "Array" else None)
+                gradients.append(next(parts) if parameter_type == "Array" else None)
         return tuple(gradients[: len(ctx.needs_input_grad)])
 
     def batch(info: Any, in_dims: Any, *arguments: Any) -> tuple[Any, Any]:
         values = function.bound(arguments)
-        # vmap also passes entries for arguments that are not tensors; these have no batch.
+        # vmap also passes entries for arguments that are not tensors, and so have no batch.
         dims = [
             dim if parameter.is_array else None for dim, parameter in zip(in_dims, function.parameters, strict=False)
         ]
         dims += [None] * (len(values) - len(dims))
-        if any(kind in _SELECTORS and dim is not None for kind, dim in zip(kinds, dims, strict=True)):
+        if any(
+            parameter_type in _SELECTORS and dim is not None
+            for parameter_type, dim in zip(parameter_types, dims, strict=True)
+        ):
             results = _one_by_one(function, info.batch_size, values, dims)
         else:
-            results = _at_once(function, info.batch_size, values, dims, kinds)
+            results = _at_once(function, info.batch_size, values, dims, parameter_types)
         return (results, [0] * len(results)) if function.has_parts else (results[0], 0)
 
     return Rules(setup, backward, batch)
 
 
 def _one_by_one(function: Function, count: int, values: Sequence[Any], dims: Sequence[Any]) -> list[Any]:
-    """Call the operator once per sample, because each sample has places of its own."""
+    """Call the operator once per sample, because the places differ between samples."""
     samples = []
     for k in range(count):
         arguments = [
@@ -97,35 +105,36 @@ def _sample(value: Any, dim: int | None, k: int) -> Any:
 
 
 def _at_once(
-    function: Function, count: int, values: Sequence[Any], dims: Sequence[Any], kinds: Sequence[str]
+    function: Function, count: int, values: Sequence[Any], dims: Sequence[Any], parameter_types: Sequence[str]
 ) -> list[Any]:
     """Index all samples at once, because the places are the same in every sample."""
     shapes: list[Any] = []
     rows: list[Any] = []
     single: list[Any] = []
-    for value, dim, kind in zip(values, dims, kinds, strict=True):
-        if kind not in _DATA:
+    for value, dim, parameter_type in zip(values, dims, parameter_types, strict=True):
+        if parameter_type not in _DATA:
             shapes.append(None)
             single.append(value)
             continue
-        tensors, tensor_dims = (value, dim) if kind == "Arrays" else ([value], [dim])
+        tensors, tensor_dims = (value, dim) if parameter_type == "Arrays" else ([value], [dim])
         batches = [
             tensor.expand(count, *tensor.shape) if tensor_dim is None else tensor.movedim(tensor_dim, 0)
             for tensor, tensor_dim in zip(tensors, tensor_dims or [None] * len(tensors), strict=True)
         ]
         rows += [batch.reshape(count, math.prod(batch.shape[1:])) for batch in batches]
         sample_shapes = [tuple(batch.shape[1:]) for batch in batches]
-        shapes.append(sample_shapes if kind == "Arrays" else sample_shapes[0])
+        shapes.append(sample_shapes if parameter_type == "Arrays" else sample_shapes[0])
         zeros = [batches[0].new_zeros(shape) for shape in sample_shapes]
-        single.append(zeros if kind == "Arrays" else zeros[0])
+        single.append(zeros if parameter_type == "Arrays" else zeros[0])
     places = _places(function, values, shapes, rows[0].device)
     padded_rows = torch.cat([rows[0].new_zeros(count, 1), *rows], 1)
-    results = [padded_rows.index_select(1, place.reshape(-1)).reshape(count, *place.shape) for place in places]
-    if "Scalar" in kinds:
+    results = [padded_rows.index_select(1, indices.reshape(-1)).reshape(count, *indices.shape) for indices in places]
+    if "Scalar" in parameter_types:
         # Fill values come from a call on zeros.
         filled = as_list(function, call(function.name, *single))
         results = [
-            torch.where(place == 0, fill, result) for place, fill, result in zip(places, filled, results, strict=True)
+            torch.where(indices == 0, fill, result)
+            for indices, fill, result in zip(places, filled, results, strict=True)
         ]
     return results
 

@@ -126,7 +126,7 @@ def register_fast_path(function: Function) -> None:
     defaults, is_of_lists = tuple(parameter.default for parameter in function.parameters), function.is_of_lists
 
     def peek(arguments: tuple[Any, ...]) -> Any:
-        """Return the compiled core's results; None if it does not handle the call: under a mode, for example."""
+        """Return the compiled core's results; None if the core does not handle the call: under a mode, for example."""
         count = len(arguments)
         if not 0 < count <= len(defaults):
             return None

@@ -35,7 +35,9 @@ def with_tangents(function: Function, general: Callable[..., Any]) -> Callable[.
             return general(keys, *arguments)
         values = function.bound(arguments)
         kinds = [parameter.kind for parameter in function.parameters]
-        data = [value for value, kind in zip(values, kinds, strict=True) if kind in ("Array", "Arrays")]
+        data = [
+            value for value, parameter_type in zip(values, kinds, strict=True) if parameter_type in ("Array", "Arrays")
+        ]
         duals = [forward_ad.unpack_dual(tensor, level=_LEVEL) for tensor in _tensors(data)]
         results = general(keys, *_replace_data(values, kinds, [dual.primal for dual in duals]))
         if not torch._C._is_fwd_grad_enabled() or all(dual.tangent is None for dual in duals):
@@ -54,7 +56,9 @@ def with_tangents(function: Function, general: Callable[..., Any]) -> Callable[.
 def tangent_arguments(function: Function, values: Sequence[Any]) -> tuple[Any, ...]:
     """Return the arguments of the call that moves tangents: fill values become 0."""
     kinds = [parameter.kind for parameter in function.parameters]
-    return tuple(0 if kind == "Scalar" else value for kind, value in zip(kinds, values, strict=True))
+    return tuple(
+        0 if parameter_type == "Scalar" else value for parameter_type, value in zip(kinds, values, strict=True)
+    )
 
 
 def _tensors(data: Sequence[Any]) -> list[Any]:
@@ -65,6 +69,10 @@ def _replace_data(values: Sequence[Any], kinds: Sequence[str], tensors: Sequence
     """Replace the data among the arguments."""
     remaining = iter(tensors)
     return [
-        [next(remaining) for _ in value] if kind == "Arrays" else next(remaining) if kind == "Array" else value
-        for value, kind in zip(values, kinds, strict=True)
+        [next(remaining) for _ in value]
+        if parameter_type == "Arrays"
+        else next(remaining)
+        if parameter_type == "Array"
+        else value
+        for value, parameter_type in zip(values, kinds, strict=True)
     ]

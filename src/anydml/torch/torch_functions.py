@@ -81,7 +81,7 @@ def _is_list(value: Any) -> bool:
 
 
 def _has_sections(function: Function) -> bool:
-    """Whether a number of parts, which operators do not take, may be given instead of their sizes."""
+    """Whether a function accepts a number of parts, which its operator does not, instead of their sizes."""
     return function.parameters[1].name.endswith("_or_sections")
 
 
@@ -94,9 +94,9 @@ def _check_types(function: Function, values: list[Any]) -> None:
     """
     for k, (parameter, value) in enumerate(zip(function.parameters, values, strict=True)):
         tensors = value if parameter.kind == "Arrays" and isinstance(value, (list, tuple)) else [value]
-        for number, tensor in enumerate(tensors):
+        for tensor_number, tensor in enumerate(tensors):
             if isinstance(tensor, torch.Tensor) and tensor.is_nested:
-                field = parameter.name if tensor is value else f"{parameter.name}[{number}]"
+                field = parameter.name if tensor is value else f"{parameter.name}[{tensor_number}]"
                 TorchAdapter(tensor).check_kind(function.label, field)
         requirement = _requirement(parameter, value, is_first=not k)
         if requirement is not None:
@@ -106,7 +106,7 @@ def _check_types(function: Function, values: list[Any]) -> None:
 
 
 def _requirement(parameter: Parameter, value: Any, is_first: bool) -> str | None:
-    """Return the requirement that an argument does not meet; None if it may fit."""
+    """Return the requirement that an argument does not meet; None if the argument may fit."""
     is_tensor, convert = isinstance(value, torch.Tensor), "pass torch.as_tensor of"
     if parameter.kind == "Arrays":
         if not is_tensor and not isinstance(value, str) and _is_list(value) and value is not None:

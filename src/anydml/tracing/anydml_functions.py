@@ -46,7 +46,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _called(function: Function, *arguments: Any, **named: Any) -> Any:
-    """Call a function: compose its results."""
+    """Call a function of anydml: compose the function's results."""
     by_name = {**dict(zip([parameter.name for parameter in function.parameters], arguments, strict=False)), **named}
     values = [by_name.get(parameter.name, parameter.default) for parameter in function.parameters]
     label = function.label
@@ -72,7 +72,7 @@ def _called(function: Function, *arguments: Any, **named: Any) -> Any:
 
 
 class _ConstantIndices(ValueView):
-    """A view of constant indices, which become a constant of the program only if they are looked up."""
+    """A view of constant indices; the indices become a constant of the program only if a lookup reads them."""
 
     __slots__ = ("_trace", "numbers")
 

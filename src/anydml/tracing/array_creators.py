@@ -24,7 +24,7 @@ CONVERTERS = frozenset((np.array, np.asarray, np.asanyarray, np.ascontiguousarra
 
 
 def _convert(trace: Trace, function: Any, a: Any, *arguments: Any, **keywords: Any) -> Any:
-    """Convert traced arrays and lists of them; anything else is left to NumPy."""
+    """Convert traced arrays, and lists that contain traced arrays; anything else is left to NumPy."""
     traced = [leaf for leaf in leaves(a) if isinstance(leaf, TracedArray)]
     if not traced or isinstance(traced[0], TracedTensor):
         return function(a, *arguments, **keywords)
@@ -33,9 +33,16 @@ def _convert(trace: Trace, function: Any, a: Any, *arguments: Any, **keywords: A
 
 
 def _constant_array(
-    trace: Trace, number: Any, shape: Any, dtype: Any = float, order: Any = "C", *, device: Any = None, like: Any = None
+    trace: Trace,
+    fill_value: Any,
+    shape: Any,
+    dtype: Any = float,
+    order: Any = "C",
+    *,
+    device: Any = None,
+    like: Any = None,
 ) -> Any:
-    return new_assignable_array(trace, shape, dtype, number)
+    return new_assignable_array(trace, shape, dtype, fill_value)
 
 
 def _full_array(
@@ -67,11 +74,11 @@ def _torch_creator(trace: Trace, name: str) -> Any:
     import torch
 
     def make(*size: Any, dtype: Any = None, device: Any = None, **keywords: Any) -> Any:
-        sizes, number = (keywords.pop("size", size), {"ones": 1}.get(name))
+        sizes, fill_value = (keywords.pop("size", size), {"ones": 1}.get(name))
         if name == "full":
-            number = keywords.pop("fill_value") if "fill_value" in keywords else sizes[1]
+            fill_value = keywords.pop("fill_value") if "fill_value" in keywords else sizes[1]
             sizes = sizes[0] if sizes is size else sizes
-            dtype = torch.tensor(pinned_number(number)).dtype if dtype is None else dtype
+            dtype = torch.tensor(pinned_number(fill_value)).dtype if dtype is None else dtype
         elif sizes and is_list(sizes[0]):
             sizes = sizes[0]
         if any(keywords.values()):
@@ -80,7 +87,7 @@ def _torch_creator(trace: Trace, name: str) -> Any:
             raise refusal(f"torch.{name} on {device}", f"the arguments are on {trace.device}")
         with named_errors(f"torch.{name}"):
             return new_assignable_array(
-                trace, sizes, dtype_of(None, torch.get_default_dtype() if dtype is None else dtype), number
+                trace, sizes, dtype_of(None, torch.get_default_dtype() if dtype is None else dtype), fill_value
             )
 
     return make
@@ -91,7 +98,7 @@ REPLACED_FUNCTIONS = frozenset(function.__name__ for function in CONVERTERS) | C
 
 
 def creator_replacement(trace: Trace, value: Any, is_creating: bool) -> Any:
-    """Return the replacement of NumPy, PyTorch or one of their functions; other values are returned unchanged.
+    """Return the replacement of NumPy, of PyTorch, or of a function of either; any other value is returned unchanged.
 
     Args:
         trace: the function's trace.
@@ -120,7 +127,7 @@ def _with_named_errors(function: Callable[..., Any], name: str, trace: Trace, *a
 
 
 class _Numpy(types.ModuleType):
-    """NumPy, except for these functions."""
+    """NumPy, except for the functions that are overridden here."""
 
     def __init__(self, trace: Trace, is_creating: bool) -> None:
         super().__init__("numpy")
@@ -133,7 +140,7 @@ class _Numpy(types.ModuleType):
 
 
 class _Torch(types.ModuleType):
-    """PyTorch, except for its functions that create tensors."""
+    """PyTorch, except for the functions that create tensors."""
 
     def __init__(self, trace: Trace) -> None:
         super().__init__("torch")

@@ -42,16 +42,16 @@ def number_of(leaf: Any) -> Any:
 def with_arrays_as_numbers(
     arguments: tuple[Any, ...], keywords: dict[str, Any], places: Iterable[Place]
 ) -> Arguments | None:
-    """Replace arrays in some arguments by their numbers; return None if these arguments contain none."""
+    """Replace arrays in some arguments by Python's numbers; return None if the arguments contain no arrays."""
     positional, named, is_changed = [*arguments], {**keywords}, False
-    for place in places:
-        if isinstance(place, int):
-            if place < len(positional):
-                positional[place] = _numbers_in(argument := positional[place])
-                is_changed = is_changed or positional[place] is not argument
-        elif place in named:
-            named[place] = _numbers_in(argument := named[place])
-            is_changed = is_changed or named[place] is not argument
+    for argument_name in places:
+        if isinstance(argument_name, int):
+            if argument_name < len(positional):
+                positional[argument_name] = _numbers_in(argument := positional[argument_name])
+                is_changed = is_changed or positional[argument_name] is not argument
+        elif argument_name in named:
+            named[argument_name] = _numbers_in(argument := named[argument_name])
+            is_changed = is_changed or named[argument_name] is not argument
     return (tuple(positional), named) if is_changed else None
 
 

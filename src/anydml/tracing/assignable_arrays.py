@@ -47,7 +47,7 @@ _WORDS_THAT_MAY_COPY = frozenset(("asfortranarray", "require"))
 
 
 class _Slab(NamedTuple):
-    """Some rows of an array: the first row, an array of the rows, and their pieces as pieces of the whole array."""
+    """Some rows of an array: the first row's number, the rows as an array, and its pieces within the whole array."""
 
     start: int
     rows: TracedArray
@@ -97,7 +97,7 @@ class _Sharing:
 
 
 def _classes_for(base: Any) -> tuple[Any, Any, Any]:
-    """Return one library's classes of own arrays, of their parts, and of results that may share their memory."""
+    """Return one library's classes of assignable arrays, of their parts, and of results that may share memory."""
 
     class Assignable(_Assignable, base):  # type: ignore[misc]
         """An array that a traced function created."""
@@ -124,7 +124,7 @@ ASSIGNABLE_CLASSES = (*_NDARRAYS, *_TENSORS)
 
 
 def assignable_classes(trace: Any) -> tuple[Any, ...]:
-    """Return the classes of own arrays, of their parts, and of results that may share their memory."""
+    """Return the classes of assignable arrays, of parts of these, and of results that may share their memory."""
     return _TENSORS if issubclass(trace.kind, TracedTensor) else _NDARRAYS
 
 
@@ -162,7 +162,7 @@ def roots_of(values: Any) -> list[Any]:
 
 
 def note_sharing(trace: Any, name: str, arguments: Sequence[Any], keywords: Mapping[str, Any], result: Any) -> Any:
-    """Return the result of a word, with a note in its arrays on which own arrays' memory they may share.
+    """Return the result of a word; each array in it notes the assignable arrays whose memory it may share.
 
     Args:
         trace: the arrays' trace.
@@ -202,7 +202,7 @@ def note_sharing(trace: Any, name: str, arguments: Sequence[Any], keywords: Mapp
 
 
 def filled(x: TracedArray, value: Any) -> TracedArray:
-    """Fill an own array with a number, and return it, as PyTorch's methods do."""
+    """Fill an assignable array with a number, and return the array, as PyTorch's methods do."""
     copy_into(x, fill(x, (), value))
     return x
 
@@ -225,7 +225,7 @@ def copy_into(dst: TracedArray, src: Any, where: Any = True) -> None:
 
 
 def assign(x: Any, key: Any, value: Any) -> None:
-    """Replace elements of an own array, or of a part of one.
+    """Replace elements of an assignable array, or of a part of one.
 
     Raises:
         FuseError: the key or the elements do not fit, or another result may share the array's memory.
@@ -240,7 +240,7 @@ def assign(x: Any, key: Any, value: Any) -> None:
 
 
 def call(word: Any, name: str, trace: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    """Call a word in a function that may assign into arrays: `out` may be one."""
+    """Call a word in a function that may assign into arrays; `out` may be an assignable array."""
     out = keywords.get("out")
     if not isinstance(out, _Assignable):
         return note_sharing(trace, name, arguments, keywords, word.call(trace, arguments, keywords))
@@ -249,7 +249,7 @@ def call(word: Any, name: str, trace: Any, arguments: Sequence[Any], keywords: M
 
 
 def check_unshared(base: Any) -> None:
-    """Check that no other result may share an own array's memory.
+    """Check that no other result may share an assignable array's memory.
 
     Raises:
         FuseError: one may.
@@ -261,7 +261,7 @@ def check_unshared(base: Any) -> None:
 
 
 def _refresh(base: Any) -> None:
-    """Update the parts of an own array to its current elements."""
+    """Update the parts of an assignable array to the array's current elements."""
     live_parts = [(reference, part) for reference in base.parts if (part := reference()) is not None]
     base.parts = [reference for reference, _ in live_parts]
     for _, part in live_parts:
@@ -269,7 +269,7 @@ def _refresh(base: Any) -> None:
 
 
 def _write(base: Any, key: Any, value: Any) -> None:
-    """Assign into an own array; if the changed rows are known, only these are composed anew."""
+    """Assign into an assignable array; if the changed rows are known, only these are composed again."""
     rows = _rows_of(base, key)
     if rows is None:
         base.value, base.slabs = replaced(base, key, value).value, []
@@ -277,8 +277,8 @@ def _write(base: Any, key: Any, value: Any) -> None:
     first, count, inner_key = rows
     if not base.slabs:
         base.slabs = [_slab(0, base.trace.new_array(base.value, base.element, base.like))]
-    for place in (first, first + count):
-        _split(base.slabs, place)
+    for position in (first, first + count):
+        _split(base.slabs, position)
     begins = [slab.start for slab in base.slabs]
     low = bisect_right(begins, first) - 1
     high = bisect_right(begins, first + count - 1)
@@ -313,18 +313,18 @@ def _slab(start: int, rows: TracedArray) -> _Slab:
     return _Slab(start, rows, tuple(moved))
 
 
-def _split(slabs: list[_Slab], place: int) -> None:
-    """Split the slabs so that one begins at a place."""
-    at = bisect_right([slab.start for slab in slabs], place) - 1
+def _split(slabs: list[_Slab], position: int) -> None:
+    """Split the slabs so that a slab begins at a row."""
+    at = bisect_right([slab.start for slab in slabs], position) - 1
     start, rows, _ = slabs[at]
     size = rows.shape[0]
-    if start < place < start + size:
-        front, back = cut(rows, 0, 0, place - start), cut(rows, 0, place - start, start + size - place)
-        slabs[at : at + 1] = [_slab(start, front), _slab(place, back)]
+    if start < position < start + size:
+        front, back = cut(rows, 0, 0, position - start), cut(rows, 0, position - start, start + size - position)
+        slabs[at : at + 1] = [_slab(start, front), _slab(position, back)]
 
 
-def new_assignable_array(trace: Any, shape: Any, dtype: Any, number: Any = None) -> TracedArray:
+def new_assignable_array(trace: Any, shape: Any, dtype: Any, fill_value: Any = None) -> TracedArray:
     """Return a new array of a trace, filled with a number, which can be assigned into."""
     check_dtype(np.dtype(dtype), "an array that the function creates")
     like = trace.new_array(Value.of_fill((), bytes(np.dtype(dtype).itemsize)), np.dtype(dtype))
-    return as_assignable(fill(like, shape, number))
+    return as_assignable(fill(like, shape, fill_value))

@@ -105,5 +105,5 @@ def _with_box(x: TracedArray, part: TracedArray, starts: Sequence[Any], axis: in
     front = [cut(x, axis, 0, start)] if is_open((start,)) or start else []
     back = [cut(x, axis, start + count, count_after)] if is_open((count_after,)) or count_after else []
     joined = x.trace.composer.join([slab.value for slab in (*front, inner, *back)], axis)
-    # The sum of the parts' sizes would be an open size of its own.
+    # The sum of the parts' sizes would be a further open size.
     return x.trace.new_array(Value(x.shape, x.itemsize, joined.pieces), x.element, x.like)

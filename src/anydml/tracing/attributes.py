@@ -15,7 +15,7 @@ MAX_ITEMS = 256
 
 
 class Attributes:
-    """The objects and modules with attributes, and the names that were looked for in them.
+    """The objects and modules with attributes, and the attribute names that were looked for.
 
     Args:
         surrounding_values: gets the attributes' values, for comparison in later calls.
@@ -59,19 +59,19 @@ class Attributes:
         """
         noted = [owner for owner in self._owners if owner.is_noted]
         for owner in noted:
-            has_getattr = any("__getattr__" in vars(kind) for kind in owner.classes)
+            has_getattr = any("__getattr__" in vars(class_) for class_ in owner.classes)
             names_to_note = names if has_getattr else queried
             if not isinstance(owner.value, type):
                 self._remembered.note_names(owner.mapping, sorted(names_to_note - owner.mapping.keys()), owner.label)
-            for kind in owner.classes if queried else ():
-                self._note_class_attributes(kind, sorted(queried - vars(kind).keys()), owner.label)
+            for class_ in owner.classes if queried else ():
+                self._note_class_attributes(class_, sorted(queried - vars(class_).keys()), owner.label)
         objects = [owner for owner in noted if owner.classes and not isinstance(owner.value, type)]
         if objects:
             labels = [owner.label for owner in objects]
             self._remembered.note(partial(map, type, [owner.value for owner in objects]), "the class of ", labels)
 
     def _scan(self, owner: _Owner, names: set[str]) -> None:
-        """Note and add the attributes of an object or module that have one of the names."""
+        """Note and add those attributes of an object or module whose names are among `names`."""
         mapping, label = owner.mapping, owner.label
         reads_any_name = (
             ANY_NAME in names and len(mapping) <= MAX_ITEMS and not isinstance(owner.value, types.ModuleType)
@@ -81,8 +81,8 @@ class Attributes:
             self._remembered.note(partial(iter, ()), label, container=mapping)
         self._waiting += [(mapping[name], f"{label}.{name}") for name in names_found]
         is_class = isinstance(owner.value, type)
-        for kind in owner.classes:
-            attributes, class_names = vars(kind), []
+        for class_ in owner.classes:
+            attributes, class_names = vars(class_), []
             for name in attributes.keys() if reads_any_name else attributes.keys() & names:
                 value = attributes[name]
                 if type(value) is types.MemberDescriptorType:
@@ -92,15 +92,15 @@ class Attributes:
                     continue
                 self._waiting.append((value, f"{label}.{name}"))
                 class_names.append(name)
-            self._note_class_attributes(kind, class_names, label)
+            self._note_class_attributes(class_, class_names, label)
             # An object may later get an attribute that hides its class's.
             names_found += [name for name in class_names if name not in mapping and not is_class]
         if owner.is_noted:
             self._remembered.note_names(mapping, names_found, label)
 
-    def _note_class_attributes(self, kind: type, names: Sequence[str], label: str) -> None:
+    def _note_class_attributes(self, class_: type, names: Sequence[str], label: str) -> None:
         if names:
-            self._remembered.note(partial(map, vars(kind).get, names), f"{label}.", names)
+            self._remembered.note(partial(map, vars(class_).get, names), f"{label}.", names)
 
 
 class _Owner(NamedTuple):

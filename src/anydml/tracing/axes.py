@@ -112,8 +112,8 @@ def moveaxis(x: TracedArray, source: Any, destination: Any) -> TracedArray:
     if len(sources) != len(places):
         raise fuse_error("`source` and `destination` arguments must have the same number of elements")
     axes = [axis for axis in range(x.ndim) if axis not in sources]
-    for place, axis in sorted(zip(places, sources, strict=True)):
-        axes.insert(place, axis)
+    for new_axis, axis in sorted(zip(places, sources, strict=True)):
+        axes.insert(new_axis, axis)
     return permute(x, axes)
 
 
@@ -158,7 +158,7 @@ def real(x: TracedArray) -> TracedArray:
 
 
 def squeeze(x: TracedArray, axis: Any = None, is_strict: bool = True) -> TracedArray:
-    """Remove axes of size 1; if not `is_strict`, axes of other sizes stay, even if they are named."""
+    """Remove axes of size 1; unless `is_strict`, named axes of other sizes stay."""
     axes = axes_of(x, axis)
     removed = {k for k in axes if k < x.ndim and x.shape[k] == 1}
     if is_strict and axis is not None and len(removed) < len(axes):

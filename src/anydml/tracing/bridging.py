@@ -16,7 +16,7 @@ NO_VIEWS: Any = object()
 
 
 def call_on_views(function: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """Call a fused function on NumPy views of its arguments; return `NO_VIEWS` if there are none."""
+    """Call a fused function on NumPy views of its arguments; return `NO_VIEWS` if an argument has no view."""
     like: Any = arguments[0] if arguments else None
     if type(like) in BRIDGES and not keywords:
         bridge = BRIDGES[type(like)]

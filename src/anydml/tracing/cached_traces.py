@@ -9,8 +9,11 @@ from anydml.tracing.call_arguments import CallArguments
 from anydml.tracing.call_differences import Selection, difference, selection_of
 from anydml.tracing.traced_program import TracedProgram
 
-MAX_TRACES, MAX_BYTES = 64, 32 << 20
-"""Maximum number of traces per key of a call, and approximate bytes of all traces of a function."""
+MAX_TRACES = 64
+"""Maximum number of traces per key of a call."""
+
+MAX_BYTES = 32 << 20
+"""Maximum of the approximate bytes of all traces of a function."""
 
 MAX_REASONS = 4
 """Maximum number of reasons for tracing that are remembered."""

@@ -66,36 +66,36 @@ class CallArguments:
         return key
 
     def _key(self, item: Any) -> Hashable:
-        kind = type(item)
-        if kind is np.ndarray:
+        class_ = type(item)
+        if class_ is np.ndarray:
             return self._layout(item), item.dtype
-        if kind is OpenSize or kind is ShortInteger:
+        if class_ is OpenSize or class_ is ShortInteger:
             self.is_traced = True
             return None
         if (short := kind_of(item)) is not None:
             self.numbers.append(int(item))
             if short is int:
-                self.are_long.append(kind is not int)
+                self.are_long.append(class_ is not int)
             return short  # type: ignore[no-any-return]
-        if kind in _KEY_TYPES:
+        if class_ in _KEY_TYPES:
             return static_key(item)
         if isinstance(item, (list, tuple)):
-            if kind not in (list, tuple):
-                self._check_reads_as_usual(kind)
-            return kind, tuple([self._key(part) for part in item]), None
+            if class_ not in (list, tuple):
+                self._check_reads_as_usual(class_)
+            return class_, tuple([self._key(part) for part in item]), None
         if isinstance(item, dict):
-            return kind, tuple([(static_key(name), self._key(part)) for name, part in item.items()]), None
+            return class_, tuple([(static_key(name), self._key(part)) for name, part in item.items()]), None
         if isinstance(item, TracedArray):
             self.is_traced = True
             return None
         return self._array_key(item)
 
-    def _check_reads_as_usual(self, kind: type) -> None:
+    def _check_reads_as_usual(self, class_: type) -> None:
         """Check that the list or tuple that replaces an object of a subclass in a trace has the same items."""
-        reads_otherwise = any(not _ITEM_METHODS.isdisjoint(vars(base)) for base in classes_of(kind))
-        if reads_otherwise and not hasattr(kind, "_fields"):
-            base = "list" if issubclass(kind, list) else "tuple"
-            raise fuse_error(f"{self.name}: a {kind.__name__} has items by methods of its own: pass {base}(…) of it")
+        reads_otherwise = any(not _ITEM_METHODS.isdisjoint(vars(base)) for base in classes_of(class_))
+        if reads_otherwise and not hasattr(class_, "_fields"):
+            base = "list" if issubclass(class_, list) else "tuple"
+            raise fuse_error(f"{self.name}: a {class_.__name__} has items by methods of its own: pass {base}(…) of it")
 
     def _array_key(self, item: Any) -> Hashable:
         if is_lazy(item):
@@ -112,8 +112,10 @@ class CallArguments:
                 ) from None
         view, _ = read_argument(self.name, adapter or item, field)
         if isinstance(item, np.ndarray) and indexes_otherwise(type(item)):
-            kind = f"{type(item).__module__}.{type(item).__qualname__}"
-            raise fuse_error(f"{self.name}: {field} is a {kind}, which indexes otherwise: pass numpy.asarray of it")
+            class_name = f"{type(item).__module__}.{type(item).__qualname__}"
+            raise fuse_error(
+                f"{self.name}: {field} is a {class_name}, which indexes otherwise: pass numpy.asarray of it"
+            )
         if adapter is None:
             return self._layout(view), view.dtype
         dtype = getattr(adapter.array, "dtype", None)
@@ -127,17 +129,17 @@ class CallArguments:
         return array.ndim
 
 
-def indexes_otherwise(kind: Any) -> bool:
-    """Whether a class of arrays gives other elements or shapes for an index than NumPy's arrays."""
+def indexes_otherwise(class_: Any) -> bool:
+    """Whether indexing arrays of a class gives other elements or shapes than indexing NumPy's arrays."""
     # NumPy's other subclasses return the same elements as `numpy.ndarray`.
-    return issubclass(kind, np.matrix) or (
-        kind.__getitem__ is not np.ndarray.__getitem__
-        and kind.__getitem__ not in (np.memmap.__getitem__, np.recarray.__getitem__)
+    return issubclass(class_, np.matrix) or (
+        class_.__getitem__ is not np.ndarray.__getitem__
+        and class_.__getitem__ not in (np.memmap.__getitem__, np.recarray.__getitem__)
     )
 
 
 def strides_of(array: Array) -> tuple[int, ...]:
-    """Return an array's strides; for contiguous arrays, those that follow from the shape."""
+    """Return an array's strides; for contiguous arrays, the strides that the shape implies."""
     if array.flags.c_contiguous:
         return packed_strides(array.shape, array.itemsize)
     return array.strides

@@ -17,22 +17,22 @@ Selection = tuple[list[Any], list[tuple[str, Any]]]
 
 
 def selection_of(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Selection:
-    """Return the properties that select the traces of a call; those of arrays are dtype and number of dimensions."""
+    """Return the properties of arguments that select a call's trace; of arrays, dtype and number of dimensions."""
     return [*map(_properties_of, arguments)], [(name, _properties_of(tree)) for name, tree in keywords.items()]
 
 
 def _properties_of(tree: Any) -> Any:
-    kind = type(tree)
-    if kind is int:
+    class_ = type(tree)
+    if class_ is int:
         return int
-    if kind is np.ndarray:
+    if class_ is np.ndarray:
         return _ArrayProperties((tree.dtype, tree.ndim))
     if isinstance(tree, (list, tuple)):
         return [*map(_properties_of, tree)]
     if isinstance(tree, dict):
         return {name: _properties_of(item) for name, item in tree.items()}
     if kind_of(tree) is not None:
-        return kind
+        return class_
     if adapter_of(tree) is None and not isinstance(tree, np.ndarray):
         return repr(tree)[:80]
     # Arrays that only support DLPack have neither attribute.
@@ -47,7 +47,7 @@ class _ArrayProperties(tuple[Any, int]):
 
 
 def _descriptions_by_argument(function: Callable[..., Any], selected: Selection) -> dict[str, str]:
-    """Return descriptions of these properties by the arguments' names."""
+    """Return descriptions of the properties that `selection_of` returns, by the arguments' names."""
     descriptions: dict[str, str] = {}
 
     def add_descriptions(tree: Any, path: str) -> None:
@@ -69,7 +69,7 @@ def _descriptions_by_argument(function: Callable[..., Any], selected: Selection)
 
 
 def difference(function: Callable[..., Any], earlier: Selection, later: Selection) -> str | None:
-    """Return the first property in which a later call differs; None if it differs in none."""
+    """Return the first property in which a later call differs; None if all properties are equal."""
     earlier_descriptions, later_descriptions = (
         _descriptions_by_argument(function, earlier),
         _descriptions_by_argument(function, later),

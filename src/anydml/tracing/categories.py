@@ -48,60 +48,60 @@ def is_renamed_generator_maker(value: Any, name: str) -> bool:
     return numpy_random is not None and value is numpy_random.default_rng
 
 
-def category_of(kind: type) -> str:
+def category_of(class_: type) -> str:
     """Return the category of the objects of a type."""
-    return _category_of(kind)
+    return _category_of(class_)
 
 
 @lru_cache(maxsize=4096)
-def _category_of(kind: Any) -> str:
-    if issubclass(kind, _PLAIN_TYPES):
+def _category_of(class_: Any) -> str:
+    if issubclass(class_, _PLAIN_TYPES):
         # Objects of users' classes have attributes.
-        return "plain" if kind in _PLAIN_TYPES or is_of_a_library(kind) else "object"
-    if issubclass(kind, np.ndarray):
+        return "plain" if class_ in _PLAIN_TYPES or is_of_a_library(class_) else "object"
+    if issubclass(class_, np.ndarray):
         return "array"
-    if issubclass(kind, _CONTAINER_TYPES):
+    if issubclass(class_, _CONTAINER_TYPES):
         return "container"
-    if issubclass(kind, (bytearray, array.array, memoryview, mmap.mmap)):
+    if issubclass(class_, (bytearray, array.array, memoryview, mmap.mmap)):
         return "buffer"
-    if issubclass(kind, (types.FunctionType, types.BuiltinFunctionType)):
+    if issubclass(class_, (types.FunctionType, types.BuiltinFunctionType)):
         return "function"
-    if issubclass(kind, types.ModuleType):
+    if issubclass(class_, types.ModuleType):
         return "module"
-    if issubclass(kind, type):
+    if issubclass(class_, type):
         return "class"
-    if _is_generator(kind):
+    if _is_generator(class_):
         return "generator"
-    if issubclass(kind, _WRAPPER_TYPES) or kind.__name__ == "cython_function_or_method":
+    if issubclass(class_, _WRAPPER_TYPES) or class_.__name__ == "cython_function_or_method":
         return "wrapper"
     queues = sys.modules.get("queue")
     unsteady = _UNSTEADY_TYPES if queues is None else (*_UNSTEADY_TYPES, queues.Queue, queues.SimpleQueue)
-    if issubclass(kind, unsteady) or (hasattr(kind, "__next__") and not issubclass(kind, io.IOBase)):
+    if issubclass(class_, unsteady) or (hasattr(class_, "__next__") and not issubclass(class_, io.IOBase)):
         return "unsteady"
-    return "file" if issubclass(kind, io.IOBase) else _category_in_library(kind)
+    return "file" if issubclass(class_, io.IOBase) else _category_in_library(class_)
 
 
-def _category_in_library(kind: type) -> str:
+def _category_in_library(class_: type) -> str:
     torch = sys.modules.get("torch")
-    if torch is not None and issubclass(kind, torch.Tensor):
+    if torch is not None and issubclass(class_, torch.Tensor):
         return "tensor"
-    if torch is not None and issubclass(kind, torch.nn.Module):
+    if torch is not None and issubclass(class_, torch.nn.Module):
         return "object"
-    package = package_of(kind)
+    package = package_of(class_)
     if package in _LIBRARIES and package not in sys.stdlib_module_names:
         return "library"
     # Users set attributes of the standard library's objects, too, such as those of SimpleNamespace.
-    return "unsteady" if any(map(_is_opaque, kind.__mro__)) else "object"
+    return "unsteady" if any(map(_is_opaque, class_.__mro__)) else "object"
 
 
-def _is_opaque(kind: type) -> bool:
+def _is_opaque(class_: type) -> bool:
     """Whether objects of a class may have state that cannot be compared, since its methods are compiled or not read."""
-    package = package_of(kind)
-    if kind is object or package in _STEADY_MODULES:
+    package = package_of(class_)
+    if class_ is object or package in _STEADY_MODULES:
         return False
     if package in sys.stdlib_module_names:
-        return not issubclass(kind, BaseException)
-    return any(type(base) in _COMPILED_METHODS for name, base in vars(kind).items() if name not in _IN_EVERY_CLASS)
+        return not issubclass(class_, BaseException)
+    return any(type(base) in _COMPILED_METHODS for name, base in vars(class_).items() if name not in _IN_EVERY_CLASS)
 
 
 _COMPILED_METHODS = (types.MethodDescriptorType, types.GetSetDescriptorType)
@@ -114,19 +114,19 @@ _STEADY_MODULES = {"_abc", "abc", "argparse", "builtins", "collections", "contex
 """Modules of the standard library whose objects are immutable, or show their state in attributes."""
 
 
-def is_array_like(kind: type) -> bool:
+def is_array_like(class_: type) -> bool:
     """Whether objects of a class can be converted to arrays without a copy."""
-    return any(hasattr(kind, name) for name in ("__dlpack__", "__array_interface__", "__cuda_array_interface__"))
+    return any(hasattr(class_, name) for name in ("__dlpack__", "__array_interface__", "__cuda_array_interface__"))
 
 
-def _is_generator(kind: type) -> bool:
+def _is_generator(class_: type) -> bool:
     numpy_random, torch = sys.modules.get("numpy.random"), sys.modules.get("torch")
     kinds = (
         (numpy_random.Generator, numpy_random.RandomState, numpy_random.BitGenerator)
         if numpy_random is not None
         else ()
     )
-    return issubclass(kind, (random.Random, *kinds, *((torch.Generator,) if torch is not None else ())))
+    return issubclass(class_, (random.Random, *kinds, *((torch.Generator,) if torch is not None else ())))
 
 
 _DICT_VIEWS = tuple(map(type, ({}.keys(), {}.values(), {}.items())))
@@ -145,21 +145,21 @@ def referents_of(wrapper: Any) -> list[Any]:
     return [part for name in _WRAPPED_ATTRIBUTES if (part := getattr(wrapper, name, None)) is not None]
 
 
-def classes_of(kind: type) -> list[type]:
+def classes_of(class_: type) -> list[type]:
     """Return a class and its bases, except those of libraries."""
-    return [base for base in kind.__mro__ if not is_of_a_library(base)]
+    return [base for base in class_.__mro__ if not is_of_a_library(base)]
 
 
-def syntax_methods(kind: type, is_new: bool) -> list[Any]:
+def syntax_methods(class_: type, is_new: bool) -> list[Any]:
     """Return the methods that syntax calls on objects of a class, such as operators and `len`.
 
     Args:
-        kind: the class.
+        class_: the class.
         is_new: whether objects are also created, which calls `__init__` and similar methods.
     """
     ignored = _IGNORED_METHODS if is_new else _IGNORED_METHODS | _CREATION_METHODS
     methods = [
-        (name, method) for name, method in vars(kind).items() if type(method) in (types.FunctionType, staticmethod)
+        (name, method) for name, method in vars(class_).items() if type(method) in (types.FunctionType, staticmethod)
     ]
     return [method for name, method in methods if name.startswith("__") and name not in ignored]
 
@@ -172,7 +172,7 @@ _IGNORED_METHODS = {"__del__", "__repr__", "__str__", "__reduce__"}
 def is_of_a_library(value: Any) -> bool:
     """Whether a function, class or module belongs to a library whose code is not searched."""
     if isinstance(value, type) and value.__module__ == "builtins":
-        # Classes that are defined in code without a module have this module, too.
+        # Classes that are defined by code without a module name have this module, too.
         return not value.__flags__ & _RUNTIME_CLASS
     return package_of(value) in _LIBRARIES
 

@@ -63,11 +63,11 @@ def _clock_name(function: Any) -> str | None:
 
 def differs_by_time(value: Any) -> bool:
     """Whether an object is a function or class whose results may differ in every call."""
-    kind = type(value)
-    if kind in (types.BuiltinFunctionType, types.FunctionType, types.MethodType):
+    class_ = type(value)
+    if class_ in (types.BuiltinFunctionType, types.FunctionType, types.MethodType):
         return value in _UNSTEADY_FUNCTIONS or _clock_name(value) is not None
     return isinstance(value, (random.SystemRandom, pathlib.Path)) or (
-        kind is type and issubclass(value, (random.SystemRandom, pathlib.Path, datetime.date))
+        class_ is type and issubclass(value, (random.SystemRandom, pathlib.Path, datetime.date))
     )
 
 
@@ -94,10 +94,10 @@ _CLOCK_MODULES = (time, os, datetime)
 
 def clock_replacement(value: Any) -> Any:
     """Return the replacement of a value that a traced function reads by a name; most values are returned unchanged."""
-    kind = type(value)
-    if kind is types.ModuleType:
+    class_ = type(value)
+    if class_ is types.ModuleType:
         return _RefusingModule(value) if value in _CLOCK_MODULES or value.__name__ in _RANDOM_PREFIXES else value
-    if kind in (types.BuiltinFunctionType, types.FunctionType, types.MethodType) and (name := _clock_name(value)):
+    if class_ in (types.BuiltinFunctionType, types.FunctionType, types.MethodType) and (name := _clock_name(value)):
         return _refusing_function(name)
     if isinstance(value, random.SystemRandom):
         return _RefusingSystemRandom()

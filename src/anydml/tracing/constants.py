@@ -116,8 +116,10 @@ def traced_or_constant(value: Any) -> Any:
 
 
 TORCH_INDEX_DTYPES = ("int64", "int32")
+"""The dtypes of index tensors that PyTorch's functions accept."""
+
 TORCH_KEY_DTYPES = (*TORCH_INDEX_DTYPES, "uint8", "bool")
-"""The dtypes of index tensors that PyTorch's functions accept, and those that its brackets accept."""
+"""The dtypes of index tensors that PyTorch accepts in brackets."""
 
 
 def torch_indices(value: Any, dtypes: Sequence[str] = TORCH_INDEX_DTYPES) -> Any:

@@ -77,5 +77,5 @@ def _track(x: TracedArray, result: TracedArray) -> TracedArray:
     return note_sharing(x.trace, "einops", (x,), {}, result) if x.trace.is_assigning else result
 
 
-# Those of NumPy and PyTorch would take traced arrays, too, which pass for arrays of these libraries.
+# The backends of NumPy and PyTorch would accept traced arrays, which pass for arrays of these libraries.
 _type2backend.update(dict.fromkeys((TracedNdarray, TracedTensor, *ASSIGNABLE_CLASSES), TracedBackend()))

@@ -34,7 +34,7 @@ class NotTracedError(BaseException):
 
 
 class ExecutedInstructions:
-    """The instructions that traces of one function have executed, in all code outside this package and libraries.
+    """The instructions that traces of a function have executed, in all code except this package's and libraries'.
 
     Args:
         function: the function.
@@ -55,7 +55,7 @@ class ExecutedInstructions:
 
     @property
     def is_complete(self) -> bool:
-        """Whether traces have executed all instructions that a call without errors can reach, in all code they ran."""
+        """Whether traces have executed all instructions that calls without errors can reach, in all code that ran."""
         if self._is_complete is None:
             self._is_complete = all(self._is_executed(code) for code in self.codes.values())
         return self._is_complete
@@ -100,7 +100,7 @@ class ExecutedInstructions:
         with self._watching(refuse):
             (result,) = _in_frame_of_its_own(function, arguments, keywords)
         if refusals:
-            # The function caught it.
+            # The function caught the exception.
             raise refusals[0]
         return result
 

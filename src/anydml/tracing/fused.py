@@ -113,7 +113,7 @@ class Fused(TracedCallable, Generic[P, R]):
 
     def __init__(self, function: Callable[P, R]) -> None:
         functools.update_wrapper(self, function)
-        # A function's attributes hide none of these methods.
+        # Attributes of the function must not hide these methods.
         for name in [name for name in vars(self) if not name.startswith("__") and hasattr(Fused, name)]:
             del self.__dict__[name]
         self._function = function
@@ -133,7 +133,7 @@ class Fused(TracedCallable, Generic[P, R]):
     def call_in_python(
         self, arguments: tuple[Any, ...], keywords: dict[str, Any], out: Any, pattern: bytes | None
     ) -> Any:
-        """Do a call that compiled code does not support: the first of its kind, and unusual ones.
+        """Run a call that compiled code does not support: the first call of each kind, and unusual calls.
 
         Args:
             arguments: positional arguments.
@@ -177,7 +177,7 @@ class Fused(TracedCallable, Generic[P, R]):
         return specialized.run_to(out, call.inputs, call.adapters, with_strides)
 
     def _without_trace(self, arguments: tuple[Any, ...], keywords: dict[str, Any], pattern: bytes | None) -> Any:
-        """Run the function as it stands; return `MUST_TRACE` if the call must be traced, or use a trace."""
+        """Run the function without a trace; return `MUST_TRACE` if the call must be traced, or must use a trace."""
         is_unsteady = self._unsteady is not None
         # A function that fills a cache in its first run is traced a second time.
         if self._traces < self._min_traces or not self._unfused_calls.instructions.has_watched:
@@ -198,7 +198,7 @@ class Fused(TracedCallable, Generic[P, R]):
         return drawn._repr_html_()  # type: ignore[no-any-return]
 
     def __reduce__(self) -> Any:
-        """Pickle and copy like a function: by its name, if its module has it under that name."""
+        """Pickle and copy like a function: by name, if the function's module has this object under that name."""
         module_value: Any = sys.modules.get(self.__module__)
         name = getattr(self, "__qualname__", "")
         for part in name.split("."):
@@ -231,7 +231,7 @@ class Fused(TracedCallable, Generic[P, R]):
 
     @property
     def counts(self) -> Counts:
-        """Counts of traces, and of calls that used a trace or ran without one.
+        """The number of traces, of calls that used a trace, and of calls that ran without one.
 
         Examples:
             >>> last = dml.fuse(lambda x: x[..., -1])
@@ -287,12 +287,12 @@ class Fused(TracedCallable, Generic[P, R]):
 
     def _note_number_place(self, arguments: Any, keywords: dict[str, Any], error: FuseError) -> None:
         """Note that an argument's arrays are needed as numbers; any other error is raised again."""
-        place = error.argument
-        replaced = None if place is None else with_arrays_as_numbers(arguments, keywords, [place])
-        if place is None or replaced is None or not contains_arrays(replaced):
+        argument_name = error.argument
+        replaced = None if argument_name is None else with_arrays_as_numbers(arguments, keywords, [argument_name])
+        if argument_name is None or replaced is None or not contains_arrays(replaced):
             raise error
-        if place not in self._number_places:
-            self._number_places.append(place)
+        if argument_name not in self._number_places:
+            self._number_places.append(argument_name)
 
     def _specialize(
         self, traced: TracedProgram, registers: Sequence[int], strides: Any = None, donations: Pairs = ()

@@ -90,8 +90,8 @@ def unfold(x: TracedArray, kernel_size: Any, dilation: Any = 1, padding: Any = 0
     return reshape(permuted, (*batch, channels * height * width, blocks[0] * blocks[1]))
 
 
-def _pair(number: Any) -> tuple[int, int]:
-    first, second = number if isinstance(number, (tuple, list)) and len(number) == 2 else (number, number)
+def _pair(value: Any) -> tuple[int, int]:
+    first, second = value if isinstance(value, (tuple, list)) and len(value) == 2 else (value, value)
     if isinstance(first, (tuple, list)):
         return _pair(first[0])
     return operator.index(first), operator.index(second)
@@ -135,9 +135,9 @@ def interpolate(
     return x
 
 
-def _along_one_axis(x: TracedArray, axis: int, number: Any) -> list[Any]:
+def _along_one_axis(x: TracedArray, axis: int, offset_or_size: Any) -> list[Any]:
     """Return a list with a number for one axis of an image, and 1 for the others."""
-    return [number if k == axis else 1 for k in range(2, x.ndim)]
+    return [offset_or_size if k == axis else 1 for k in range(2, x.ndim)]
 
 
 def _item(numbers: Any, k: int) -> Any:

@@ -42,13 +42,13 @@ def _key_items(x: TracedArray, key: Any) -> list[Any]:
     for item in key if isinstance(key, tuple) else (key,):
         if type(item) is ShortInteger:
             item = item.open_size  # noqa: PLW2901
-        kind = type(item)
+        class_ = type(item)
         if item is Ellipsis:
             if ellipsis_place >= 0:
                 raise fuse_error("an index can only have a single ellipsis ('...')", FuseIndexError)
             ellipsis_place = len(items)
             continue
-        if kind is slice or kind is int or kind is OpenSize or item is None:
+        if class_ is slice or class_ is int or class_ is OpenSize or item is None:
             items.append(item)
             consumed += item is not None
             continue
@@ -86,7 +86,7 @@ class _MaskAxis(NamedTuple):
 
 
 def _check_list(key: Any) -> None:
-    """Check that a key is not a list with parts: versions of PyTorch differ in whether it is a tuple.
+    """Check that a key is not a list with parts, which only some versions of PyTorch treat as a tuple.
 
     Raises:
         FuseError: the key is a list with parts.
@@ -115,7 +115,7 @@ def _constant_items(x: TracedArray, item: Any) -> list[Any]:
 
 
 def selected_box(x: TracedArray, key: Any) -> tuple[list[Any], list[Any], list[Any], list[Any], list[tuple[int, Any]]]:
-    """Return the starts, sizes and steps of the box that a key selects, its shape, and index arrays by its axes."""
+    """Return the starts, sizes and steps of the box that a key selects, the box's shape, and index arrays by axis."""
     starts, sizes, steps, shape, arrays, _ = _selected_box(x, _key_items(x, key))
     return starts, sizes, steps, shape, arrays
 
@@ -140,26 +140,26 @@ def _selected_box(x: TracedArray, items: list[Any]) -> tuple[Any, ...]:
     arrays: list[tuple[int, Any]] = []
     advanced: list[tuple[int, int]] = []
     axis, axis_sizes = 0, x.value.sizes
-    for number, item in enumerate(items):
+    for item_number, item in enumerate(items):
         if item is None:
             shape.append(1)
             continue
         start, size, step = 0, axis_sizes[axis], 1
-        kind = type(item)
-        if kind is slice:
+        class_ = type(item)
+        if class_ is slice:
             start, size, step = slice_bounds(item, size)
             shape.append(size)
-        elif kind is int or kind is OpenSize:
+        elif class_ is int or class_ is OpenSize:
             if not -size <= item < size:
                 raise fuse_error(f"index {item} is out of bounds for axis {axis} with size {size}", FuseIndexError)
             start, size = item + size if item < 0 else item, 1
-            advanced.append((number, len(shape)))
+            advanced.append((item_number, len(shape)))
         else:
             if isinstance(item, _MaskAxis) and item.size != size:
                 message = f"a mask of size {item.size} does not fit axis {axis}, whose size is {size}"
                 raise fuse_error(message, FuseIndexError)
             arrays.append((len(shape), item.indices if isinstance(item, _MaskAxis) else item))
-            advanced.append((number, len(shape)))
+            advanced.append((item_number, len(shape)))
             shape.append(size)
         starts.append(start)
         sizes.append(size)
@@ -175,7 +175,7 @@ def _select(x: TracedArray, items: list[Any]) -> TracedArray:
         result = reshape(result, shape)
     if not arrays:
         return result
-    numbers = [number for number, _ in advanced]
+    numbers = [item_number for item_number, _ in advanced]
     are_separated = numbers != [*range(numbers[0], numbers[0] + len(numbers))]
     return _pick_by_arrays(result, arrays, 0 if are_separated else advanced[0][1])
 
@@ -202,7 +202,7 @@ def slice_bounds(item: slice, size: int) -> tuple[Any, Any, Any]:
     if not step:
         raise ValueError("slice step cannot be zero")
     if type(step) is OpenSize and first is None and last is None:
-        # The axis is read from its end if the step is negative.
+        # If the step is negative, the axis is read from the end.
         is_backwards = larger(0, smaller(1, -step))
         return is_backwards * (size - 1), (size - 1) // larger(step, -step) + 1, step
     is_forwards = step > 0
@@ -227,8 +227,8 @@ def _from_the_start(bound: Any, size: Any, low: Any) -> Any:
     return larger(index + size, low) if index < 0 else index
 
 
-def _pick_by_arrays(x: TracedArray, arrays: list[tuple[int, Any]], place: int) -> TracedArray:
-    """Select elements by one array per indexed axis; the arrays' axes go to `place`."""
+def _pick_by_arrays(x: TracedArray, arrays: list[tuple[int, Any]], result_axis: int) -> TracedArray:
+    """Select elements by one array per indexed axis; the arrays' axes go to `result_axis`."""
     from anydml.tracing.picking import index_array, pick, pick_points
 
     first = arrays[0][0]
@@ -241,5 +241,5 @@ def _pick_by_arrays(x: TracedArray, arrays: list[tuple[int, Any]], place: int) -
         are_checked = all(is_checked for _, _, is_checked in index_arrays)
         count, result = len(sizes), pick_points(x, picks, "clamp" if are_checked else "refuse")
     axes = [axis for axis in range(result.ndim) if not first <= axis < first + count]
-    axes[place:place] = range(first, first + count)
+    axes[result_axis:result_axis] = range(first, first + count)
     return permute(result, axes)

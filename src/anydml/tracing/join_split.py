@@ -59,8 +59,8 @@ def stack(arrays: Sequence[TracedArray], axis: int = 0, dtype: Any = None) -> Tr
             raise fuse_error(
                 f"array {k} has shape {array.shape}, but array 0 has {arrays[0].shape}: shapes must be equal"
             )
-    place = normalize_axis_index(axis, arrays[0].ndim + 1) if arrays else 0
-    return concatenate([expand_dims(array, place) for array in arrays], place, dtype)
+    new_axis = normalize_axis_index(axis, arrays[0].ndim + 1) if arrays else 0
+    return concatenate([expand_dims(array, new_axis) for array in arrays], new_axis, dtype)
 
 
 def stack_named_axis(arrays: Sequence[TracedArray], dtype: Any = None, rank: int = 1, axis: int = 0) -> TracedArray:

@@ -17,7 +17,7 @@ MIN_JOINABLE_BYTES = 4096
 
 
 class Joinable(ElementsAlone):
-    """A view of an array for which this package does NumPy's `stack` and `concatenate`, if the result is the same.
+    """A view of an array for which this package runs NumPy's `stack` and `concatenate`, if the result is the same.
 
     NumPy's results keep the memory layout of most of the arrays, and would have to be packed afterwards.
     """
@@ -59,10 +59,10 @@ def joinable_views(tree: Any, is_joined: bool, is_writeable: bool) -> Any:
     """Replace NumPy's arrays in a structure by views that this package joins, or that are read-only, or both."""
     if not is_joined and is_writeable:
         return tree
-    kind = type(tree)
-    if kind is np.ndarray:
+    class_ = type(tree)
+    if class_ is np.ndarray:
         return _view(tree, is_joined, is_writeable)
-    if kind is list or kind is tuple:
+    if class_ is list or class_ is tuple:
         min_bytes = MIN_JOINABLE_BYTES if is_writeable else 0
         items = [
             item
@@ -70,7 +70,7 @@ def joinable_views(tree: Any, is_joined: bool, is_writeable: bool) -> Any:
             else joinable_views(item, is_joined, is_writeable)
             for item in tree
         ]
-        return items if kind is list else tuple(items)
+        return items if class_ is list else tuple(items)
     if isinstance(tree, (tuple, list, dict)):
         return map_leaves(tree, lambda leaf, _: _view(leaf, is_joined, is_writeable), "")
     return tree

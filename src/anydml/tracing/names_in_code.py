@@ -94,7 +94,7 @@ def _names_in(code: types.CodeType) -> _CodeNames:
         names |= {part for text in _texts(code) for part in (text, *text.split("."))}
         if not _READERS_OF_ALL.isdisjoint(code.co_names) or _computes_names(code):
             names.add(ANY_NAME)
-    # Every other byte is an instruction, or a cache's.
+    # Every second byte is an instruction, or belongs to a cache.
     opcodes = frozenset(code.co_code[::2])
     if _MATCH_CLASS in opcodes:
         # A pattern of a class reads attributes, some of which the class names.

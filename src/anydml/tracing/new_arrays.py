@@ -16,9 +16,9 @@ from anydml.tracing.trace import TracedArray
 from anydml.tracing.verbs import astype, broadcast, fill
 
 
-def like(x: TracedArray, dtype: Any = None, shape: Any = None, number: Any = None) -> TracedArray:
+def like(x: TracedArray, dtype: Any = None, shape: Any = None, fill_value: Any = None) -> TracedArray:
     """Return an array filled with a number, by default with zeros, of x's shape and dtype."""
-    return fill(x, shape, number, dtype)
+    return fill(x, shape, fill_value, dtype)
 
 
 def full_like(x: TracedArray, fill_value: Any, dtype: Any = None, shape: Any = None) -> TracedArray:
@@ -31,8 +31,8 @@ def full_like(x: TracedArray, fill_value: Any, dtype: Any = None, shape: Any = N
     if np.ndim(fill_value):
         return broadcast(x.trace.array(np.asarray(fill_value).astype(element)), x.shape if shape is None else shape)
     # NumPy's function wraps numbers that do not fit, which its assignments refuse.
-    number = fill_value if x.INDEXES_LIKE_TORCH else np.full((), fill_value, element)
-    return fill(x, shape, number, element)
+    fill_scalar = fill_value if x.INDEXES_LIKE_TORCH else np.full((), fill_value, element)
+    return fill(x, shape, fill_scalar, element)
 
 
 def as_array(a: Any, dtype: Any = None, ndmin: int = 0, ndmax: int = 0) -> TracedArray:
@@ -68,10 +68,10 @@ def to(
     """Return the tensor, which must have this dtype and device already."""
     for argument in (*positional, dtype, device, other):
         target = getattr(argument, "dtype", argument)
-        kind = type(target).__name__
-        if kind == "dtype" and target != x.dtype:
+        class_name = type(target).__name__
+        if class_name == "dtype" and target != x.dtype:
             raise refusal(f"conversion of {x!r} to {target}")
-        if (kind == "device" or isinstance(target, str)) and str(target) != str(x.trace.device):
+        if (class_name == "device" or isinstance(target, str)) and str(target) != str(x.trace.device):
             raise refusal(f"{x!r} on {target}", "call the function with tensors on that device")
     return x
 

@@ -108,7 +108,7 @@ NUMPY: Table = {
     # Constants. Nothing can be written into an empty array, so it may be zeros.
     **lines("zeros_like", new_arrays.like, "@a dtype=None -order -subok shape=None -device"),
     **lines("empty_like", new_arrays.like, "@prototype dtype=None -order -subok shape=None -device"),
-    **lines("ones_like", new_arrays.like, "@a dtype=None -order -subok shape=None -device", number=1),
+    **lines("ones_like", new_arrays.like, "@a dtype=None -order -subok shape=None -device", fill_value=1),
     **lines("full_like", new_arrays.full_like, "@a fill_value dtype=None -order -subok shape=None -device"),
     **lines("copy", lambda x: x, "@a -order -subok"),
     **lines("array", new_arrays.as_array, "object dtype=None -copy -order -subok ndmin=0 ndmax=0"),

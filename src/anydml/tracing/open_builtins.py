@@ -39,7 +39,7 @@ def _min(*arguments: Any, **named: Any) -> Any:
 
 
 def _extreme(function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """Return the maximum or minimum of integers, open if one of them is; other arguments are compared by Python."""
+    """Return the maximum or minimum of integers, open if an integer is open; Python compares all other arguments."""
     if named or (len(arguments) == 1 and type(arguments[0]) in (str, bytes)):
         return function(*arguments, **named)
     values = [*arguments[0]] if len(arguments) == 1 else [*arguments]
@@ -64,10 +64,10 @@ def _class_of(value: Any) -> type:
         import torch
 
         return torch.Tensor  # type: ignore[no-any-return]
-    kind = type(value)
-    if kind is OpenSize:
+    class_ = type(value)
+    if class_ is OpenSize:
         return value.scope.type_of(value)  # type: ignore[no-any-return]
-    return value.__class__ if kind is ShortInteger or issubclass(kind, TracedNdarray) else kind
+    return value.__class__ if class_ is ShortInteger or issubclass(class_, TracedNdarray) else class_
 
 
 class _Types(type):
@@ -79,8 +79,8 @@ class _Types(type):
     def __instancecheck__(cls, value: Any) -> bool:
         return isinstance(value, type)
 
-    def __subclasscheck__(cls, kind: type) -> bool:
-        return issubclass(kind, type)
+    def __subclasscheck__(cls, class_: type) -> bool:
+        return issubclass(class_, type)
 
 
 class _Type(type, metaclass=_Types):
@@ -133,7 +133,7 @@ class FunctionCopier:
         return copied
 
     def _copy_of(self, function: Any, package: str) -> Any:
-        """Return a copy of a function that is of a package, or of no library, or of a partial of one."""
+        """Return a copy of a function, or of a partial of one, that belongs to a package or to no library."""
         if type(function) is partial:
             function_copy = self._copy_of(function.func, package)
             return (
@@ -146,7 +146,7 @@ class FunctionCopier:
         if id(function) not in self._copies:
             # A recursive function calls the original.
             self._copies[id(function)] = function
-            # This package's functions distinguish traced arrays from others themselves.
+            # This package's functions already distinguish traced arrays from others.
             if not is_of_a_library(function) or package_of(function) == package != _PACKAGE:
                 self._copies[id(function)] = self._new_copy(function, package)
         return self._copies[id(function)]

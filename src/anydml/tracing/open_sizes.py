@@ -37,7 +37,7 @@ class OpenSize:
 
     @property
     def place(self) -> tuple[int, int]:
-        """The register and the constant; they are equal for equal sizes."""
+        """The register, and the constant that is added to it; equal sizes have equal pairs."""
         return self.register, self.addend
 
     def larger(self, other: Any) -> Any:
@@ -54,18 +54,18 @@ class OpenSize:
         return self.scope.type_of(self) if self.scope.is_typed else int
 
     def __add__(self, other: Any) -> Any:
-        kind = type(other)
-        if kind is int:
+        class_ = type(other)
+        if class_ is int:
             return (
                 OpenSize(self.scope, self.register, self.addend + other, self.traced_value + other) if other else self
             )
-        return self.scope.sum(self, other) if kind is OpenSize else self._apply_pinned(operator.add, other)
+        return self.scope.sum(self, other) if class_ is OpenSize else self._apply_pinned(operator.add, other)
 
     def __mul__(self, other: Any) -> Any:
-        kind = type(other)
-        if kind is int:
+        class_ = type(other)
+        if class_ is int:
             return self.scope.scaled(self, other)
-        return self.scope.product(self, other) if kind is OpenSize else self._apply_pinned(operator.mul, other)
+        return self.scope.product(self, other) if class_ is OpenSize else self._apply_pinned(operator.mul, other)
 
     def __radd__(self, other: Any) -> Any:
         return self + other
@@ -83,10 +83,10 @@ class OpenSize:
         return -self if self < 0 else self
 
     def __sub__(self, other: Any) -> Any:
-        kind = type(other)
-        if kind is int:
+        class_ = type(other)
+        if class_ is int:
             return self + -other
-        return self.scope.difference(self, other) if kind is OpenSize else self._apply_pinned(operator.sub, other)
+        return self.scope.difference(self, other) if class_ is OpenSize else self._apply_pinned(operator.sub, other)
 
     def __rsub__(self, other: Any) -> Any:
         return -self + other if type(other) is int else self._apply_pinned(_swapped(operator.sub), other)
@@ -151,7 +151,7 @@ class OpenSize:
         return NotImplemented if _is_short(other) else self._answer(other, self._apply_pinned(operator.le, other))
 
     def _answer(self, other: Any, answer: Any) -> Any:
-        """Return the answer of a comparison, of NumPy's type if a number is NumPy's: only there, ``~`` negates it."""
+        """Return the answer of a comparison: a bool of NumPy, which ``~`` negates, if a number is NumPy's."""
         is_numpys = isinstance(other, np.generic)
         if not is_numpys and self.scope.is_typed:
             is_numpys = self.scope.type_of(self) is not int or self.scope.type_of(other) is not int
@@ -229,7 +229,7 @@ class OpenSize:
         if ufunc in OPEN_UFUNCS and method == "__call__" and not named and all(map(np.isscalar, inputs)):
             if any(map(_is_short, inputs)):
                 return NotImplemented
-            # NumPy wraps others.
+            # NumPy wraps all other numbers.
             if all(x.dtype == np.int64 for x in inputs if isinstance(x, np.integer)):
                 return OPEN_UFUNCS[ufunc](*(x.item() if isinstance(x, np.integer) else x for x in inputs))
         return getattr(ufunc, method)(*(x.scope.pin_typed(x) if type(x) is OpenSize else x for x in inputs), **named)
@@ -248,8 +248,8 @@ class OpenSize:
 
     def __getattr__(self, name: str) -> Any:
         """Return any other attribute of the pinned value."""
-        kind = self.scope.type_of(self)
-        if not hasattr(int if name.startswith("__") else kind, name):
+        number_type = self.scope.type_of(self)
+        if not hasattr(int if name.startswith("__") else number_type, name):
             raise AttributeError(name)
         return (lambda: self.scope.as_int(self)) if name == "item" else getattr(self.scope.pin_typed(self), name)
 

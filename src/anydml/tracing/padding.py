@@ -49,7 +49,7 @@ def pad(
     if constant_values is not None:
         constants = np.asarray(constant_values)
         value_pairs = np.broadcast_to(constants, (x.ndim, 2))
-        # Like NumPy, which casts its own numbers, but not Python's.
+        # As in NumPy, which casts its own numbers, but not Python's.
         values, are_same = (
             value_pairs.tolist() if constants.size > 2 else [*value_pairs],
             bool((value_pairs == value_pairs[:1, :1]).all()),
@@ -156,7 +156,7 @@ def pad_sequence(
 
 
 def pad_with_numbers(x: TracedArray, axis: int, before: int, after: int, numbers: Sequence[Any]) -> TracedArray:
-    """Pad an axis with one number before, and one after it."""
+    """Pad an axis with one number before it, and another number after it."""
     parts = [x]
     if is_open((before,)) or before:
         parts.insert(0, fill(x, shape_with(x, axis, before), numbers[0]))

@@ -23,14 +23,16 @@ from anydml.tracing.verbs import apply_rule, reshape, shape_with
 INDEX_DTYPES = frozenset(map(np.dtype, ("int32", "int64", "uint32", "uint64")))
 
 FEW_RUNS = 4
+"""Maximum number of runs of constant indices that become slices if a lookup is possible."""
+
 MAX_INDEX_RUNS = 64
-"""Maximum number of runs of constant indices that become slices, if a lookup is possible, and if not."""
+"""Maximum number of runs of constant indices that become slices if a lookup is impossible."""
 
 Indices = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def pick(x: TracedArray, indices: Any, axis: int, outside: Outside = "refuse") -> TracedArray:
-    """Select elements along an axis by indices, whose shape replaces it; constant ones are checked now.
+    """Select elements along an axis by indices, whose shape replaces the axis; constant indices are checked now.
 
     Args:
         x: the array.
@@ -120,7 +122,7 @@ def check_dtype_of(indices: TracedArray) -> None:
 
 
 def index_array(x: TracedArray, index: Any, size: int) -> tuple[TracedArray, bool]:
-    """Return indices of an axis of a size as a traced array, and whether they are checked already, as constants are."""
+    """Return indices of an axis of a size as a traced array, and whether they are checked, as constants are at once."""
     if isinstance(index, TracedArray):
         return x.trace.array(index), False
     return x.trace.array(constant_indices(index, size)), True

@@ -42,7 +42,7 @@ class AtIndices(NamedTuple):
 
 
 def put(x: TracedArray, part: TracedArray, places: Sequence[Any]) -> TracedArray:
-    """Replace elements of an array; the last of several elements for one place, in row-major order, wins.
+    """Replace elements of an array; of several elements for one place, the last one in row-major order wins.
 
     Args:
         x: the array.
@@ -55,20 +55,25 @@ def put(x: TracedArray, part: TracedArray, places: Sequence[Any]) -> TracedArray
     check_same_dtype(x, part)
     if not part.count:
         return x
-    for axis, place in enumerate(places):
-        if isinstance(place, AtIndices):
-            _check(place, x.shape[axis])
+    for axis, put_axis_indices in enumerate(places):
+        if isinstance(put_axis_indices, AtIndices):
+            _check(put_axis_indices, x.shape[axis])
 
     make = maker(x)
     destination, part_dims = make.result_from(ValueView(x.value)), list[int]()
-    for place in places:
+    for put_axis_indices in places:
         axis = len(part_dims)
-        if isinstance(place, Along):
-            destination = make.cut(destination, axis, place.start, part.shape[place.dim], place.step)
-            part_dims.append(place.dim)
+        if isinstance(put_axis_indices, Along):
+            destination = make.cut(
+                destination, axis, put_axis_indices.start, part.shape[put_axis_indices.dim], put_axis_indices.step
+            )
+            part_dims.append(put_axis_indices.dim)
         else:
             destination = make.pick(
-                destination, ValueView(place.indices.value, place.indices.element.name), axis, place.outside
+                destination,
+                ValueView(put_axis_indices.indices.value, put_axis_indices.indices.element.name),
+                axis,
+                put_axis_indices.outside,
             )
             part_dims += range(part.ndim)
     for dim in range(part.ndim):

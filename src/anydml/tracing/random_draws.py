@@ -84,7 +84,7 @@ def _reachable_generators(objects: Iterable[Any]) -> Iterator[_Source]:
 
 
 def _global_generators(visited: Container[int]) -> Iterator[_Source]:
-    """Yield the generators that all functions share, except those that were seen already.
+    """Yield the generators that all functions share, except those that were yielded already.
 
     Another thread may draw from them at any time; a draw is the function's only if it reaches the generator by name.
     """
@@ -100,8 +100,8 @@ def _global_generators(visited: Container[int]) -> Iterator[_Source]:
     if torch is not None and hasattr(torch, "default_generator"):
         is_private = is_alone or id(torch) in visited
         yield _Source("torch", partial(_torch_state, torch.default_generator), is_private)
-        for number, generator in enumerate(torch.cuda.default_generators if torch.cuda.is_initialized() else ()):
-            yield _Source(f"torch.cuda, device {number}", partial(_torch_state, generator), is_private)
+        for gpu, generator in enumerate(torch.cuda.default_generators if torch.cuda.is_initialized() else ()):
+            yield _Source(f"torch.cuda, device {gpu}", partial(_torch_state, generator), is_private)
 
 
 def _numpy_state(generator: Any) -> bytes:

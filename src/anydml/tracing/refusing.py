@@ -52,9 +52,9 @@ def not_assignable(array: Any) -> FuseError:
     return _located_error(FuseError, f"{message}: assign into a copy of it, or into an array made by numpy.zeros", RULE)
 
 
-def fuse_error(message: str, kind: type[FuseError] = FuseError, rule: str | None = None) -> FuseError:
+def fuse_error(message: str, error_class: type[FuseError] = FuseError, rule: str | None = None) -> FuseError:
     """Return the error for arguments that do not fit, or for a function that is not supported."""
-    return _located_error(kind, message, rule)
+    return _located_error(error_class, message, rule)
 
 
 def no_arrays_error(name: str, arguments: Iterable[Any]) -> FuseError:
@@ -64,8 +64,8 @@ def no_arrays_error(name: str, arguments: Iterable[Any]) -> FuseError:
     return fuse_error(f"{name} was called {description}: pass at least one, such as numpy.asarray of a list or store")
 
 
-def _located_error(kind: type[FuseError], reason: str, rule: str | None = None) -> FuseError:
-    error = kind(f"{caller_line()}: {reason}", "fuse", None, rule)
+def _located_error(error_class: type[FuseError], reason: str, rule: str | None = None) -> FuseError:
+    error = error_class(f"{caller_line()}: {reason}", "fuse", None, rule)
     error.reason = reason
     return error
 
@@ -81,7 +81,7 @@ class named_errors:  # noqa: N801  # used like a function
     def __enter__(self) -> None:
         pass
 
-    def __exit__(self, kind: Any, error: Any, _: Any) -> None:
+    def __exit__(self, error_class: Any, error: Any, _: Any) -> None:
         if isinstance(error, FuseError) and error.rule is None and not error.reason.startswith(self._name):
             raise _with_name(error, self._name) from None
         if error is None or isinstance(error, AnydmlError):

@@ -44,7 +44,7 @@ from anydml.tracing.verbs import (
 
 
 def scatter(x: TracedArray, dim: int, index: Any, src: Any, reduce: Any = None) -> TracedArray:
-    """Replace elements at indices of 0 or more along a dimension; the last of several for one place wins.
+    """Replace elements at indices of 0 or more along a dimension; of several elements for one place, the last one wins.
 
     As in PyTorch, the dtype of empty indices is ignored.
     """
@@ -101,10 +101,10 @@ def index_put(x: TracedArray, indices: Any, values: TracedArray, accumulate: boo
     for index in indices:
         given_indices = torch_indices(index, TORCH_KEY_DTYPES)
         is_mask = getattr(given_indices, "element", given_indices.dtype) in (np.bool_, np.uint8)
-        place = len(index_arrays)
-        if is_mask and given_indices.shape != x.shape[place : place + given_indices.ndim]:
+        array_axis = len(index_arrays)
+        if is_mask and given_indices.shape != x.shape[array_axis : array_axis + given_indices.ndim]:
             raise fuse_error(
-                f"a mask of shape {tuple(given_indices.shape)} does not fit {x!r} from dimension {place} on",
+                f"a mask of shape {tuple(given_indices.shape)} does not fit {x!r} from dimension {array_axis} on",
                 FuseIndexError,
             )
         if is_mask and isinstance(given_indices, TracedArray):
@@ -126,7 +126,7 @@ def masked_fill(x: TracedArray, mask: TracedArray, value: Any) -> TracedArray:
 
 
 def masked_scatter(x: TracedArray, mask: Any, source: TracedArray) -> TracedArray:
-    """Replace elements where a constant mask holds by those of a source, in order."""
+    """Replace the elements where a constant mask is true by the elements of a source, in order."""
     if isinstance(mask, TracedArray):
         raise refusal(
             "masked_scatter by a traced mask",
@@ -226,7 +226,7 @@ def insert(x: TracedArray, obj: Any, values: Any, axis: Any = None) -> TracedArr
     at = np.flatnonzero(at) if at.dtype == bool else at
     count = new.shape[axis] if is_one or len(at) == 1 else len(at)
     part = broadcast(new, shape_with(x, axis, count))
-    # Inserting the numbers of the new elements into those of the old ones gives the sources.
+    # The sources are the numbers of the old elements, with the numbers of the new elements inserted.
     table = np.insert(np.arange(size), obj if len(at) != 1 else int(at[0]), np.arange(size, size + count))
     return pick(join([x, part], axis), table, axis)
 

@@ -26,12 +26,12 @@ def donated(inputs: Sequence[Array], targets: Sequence[Array]) -> Pairs:
         inputs: the inputs, as engines take them.
         targets: the arrays for the results, as engines take them.
     """
-    places = [_place(array) for array in inputs]
+    input_addresses = [_place(array) for array in inputs]
     return tuple(
-        (number, output)
+        (result_number, output)
         for output, target in enumerate(targets, len(inputs))
-        for number, place in enumerate(places)
-        if target.size and place == _place(target)
+        for result_number, input_address in enumerate(input_addresses)
+        if target.size and input_address == _place(target)
     )
 
 
@@ -54,13 +54,13 @@ def in_place(program: Program, pairs: Pairs, names: Sequence[str]) -> Program:
     """
     program = without_last_copies(program)
     same = dict(pairs)
-    numbers = {number: same.get(number, number) for number in range(len(program.operands))}
+    numbers = {operand: same.get(operand, operand) for operand in range(len(program.operands))}
     moves = [renumber_operands(move, numbers) for move in program.moves]
     staying = {k for k, move in enumerate(moves) if move.destination == move.source and not move.destination.lookups}
-    for number, output in pairs:
-        if may_read_overwritten(program.moves, staying, number, output):
+    for operand, output in pairs:
+        if may_read_overwritten(program.moves, staying, operand, output):
             message = (
-                f"{program.name}: {names[output]} overlaps {names[number]} in memory: it is the same array, but some "
+                f"{program.name}: {names[output]} overlaps {names[operand]} in memory: it is the same array, but some "
                 "elements would be overwritten before they are read; pass another array as out"
             )
             rule = "out may be an argument only if all of its elements are read before they are overwritten"

@@ -7,7 +7,7 @@ cdef class Scope:
     cdef readonly dict longs
     cdef public bint is_typed
     cdef dict _low, _high, _extremes
-    cpdef variable(self, number, value, min_value=*)
+    cpdef variable(self, argument_number, value, min_value=*)
     cpdef register(self, size)
     cpdef sum(self, OpenSizeType x, OpenSizeType y)
     cpdef difference(self, OpenSizeType x, OpenSizeType y)

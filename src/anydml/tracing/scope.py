@@ -47,17 +47,17 @@ class Scope:
         self._low: dict[int, int] = {}
         self._high: dict[int, int] = {}
 
-    def variable(self, number: int, value: int, min_value: int | None = None) -> OpenSize:
+    def variable(self, argument_number: int, value: int, min_value: int | None = None) -> OpenSize:
         """Return a number that calls provide.
 
         Args:
-            number: its place among these numbers.
+            argument_number: its place among these numbers.
             value: its value in the traced call.
             min_value: its minimum in all calls, if there is one.
         """
         if min_value is not None:
-            self._low[number] = min_value
-        return OpenSize(self, number, 0, value)
+            self._low[argument_number] = min_value
+        return OpenSize(self, argument_number, 0, value)
 
     def constant(self, number: int) -> OpenSize:
         """Return a number that is the same in all calls, as a size."""
@@ -82,8 +82,8 @@ class Scope:
             x.traced_value + y.traced_value,
         )
         for first, second in ((first_register, second_register), (second_register, first_register)):
-            kind, minuend, subtrahend = self.tape.step_of(first)
-            if kind == SUBTRACT and subtrahend == second:
+            operation, minuend, subtrahend = self.tape.step_of(first)
+            if operation == SUBTRACT and subtrahend == second:
                 return OpenSize(self, minuend, addend, value)
         return OpenSize(
             self,
@@ -112,11 +112,11 @@ class Scope:
         )
         if first_register == second_register:
             return addend
-        kind, first, second = self.tape.step_of(first_register)
-        if kind == ADD and second_register in (first, second):
+        operation, first, second = self.tape.step_of(first_register)
+        if operation == ADD and second_register in (first, second):
             return OpenSize(self, second if second_register == first else first, addend, value)
-        kind, first, second = self.tape.step_of(second_register)
-        if kind == SUBTRACT and first_register == first:
+        operation, first, second = self.tape.step_of(second_register)
+        if operation == SUBTRACT and first_register == first:
             return OpenSize(self, second, addend, value)
         return (
             OpenSize(self, self.tape.step(SUBTRACT, first_register, second_register), addend, value)
@@ -138,8 +138,8 @@ class Scope:
 
     def _scaled(self, register: int) -> tuple[int, int]:
         """Return a register and an integer whose product is the value of the given register."""
-        kind, first, second = self.tape.step_of(register)
-        if kind == MULTIPLY and self.tape.step_of(second)[0] == CONSTANT:
+        operation, first, second = self.tape.step_of(register)
+        if operation == MULTIPLY and self.tape.step_of(second)[0] == CONSTANT:
             return first, self.tape.step_of(second)[1]
         return register, 1
 
@@ -293,7 +293,7 @@ class Scope:
         return size.traced_value
 
     def type_of(self, size: Any) -> type:
-        """Return the type of a number: NumPy's if it is computed from one of NumPy's, else `int`; guards keep it."""
+        """Return the type of a number: NumPy's if it is computed from a number of NumPy's, else `int`; by guards."""
         if not self.longs or type(size) is not OpenSize:
             return int
         waiting, visited = [size.register], set[int]()
@@ -303,24 +303,24 @@ class Scope:
                 if type(flag) is OpenSize and not self.is_zero(flag):
                     return np.int64
                 continue
-            kind, first, second = self.tape.step_of(register)
-            if kind in (CONSTANT, PROVIDED) or register in visited:
+            operation, first, second = self.tape.step_of(register)
+            if operation in (CONSTANT, PROVIDED) or register in visited:
                 continue
             visited.add(register)
-            if kind not in (LARGER, SMALLER):
+            if operation not in (LARGER, SMALLER):
                 waiting += [first, second]
             elif self._type_of_extreme(*self._extremes[register]) is not int:
                 return np.int64
         return int
 
     def _type_of_extreme(self, x: Any, y: Any, is_least: bool) -> type:
-        """Return the type of the number that is the larger one, or the smaller one."""
+        """Return the type of a maximum or minimum: that of the larger, or smaller, number."""
         types = self.type_of(x), self.type_of(y)
         if types[0] is types[1]:
             return types[0]
         difference = x - y
         is_less = self.is_negative(difference) if type(difference) is OpenSize else difference < 0
-        # Of equal numbers, Python returns the first, and here it is not known which one that was: x stands for it.
+        # Of equal numbers, Python returns the first. Which of the two came first is unknown here; x is assumed.
         return types[is_less is not is_least]
 
     def as_int(self, size: OpenSize) -> OpenSize:
@@ -331,7 +331,7 @@ class Scope:
         return OpenSize(self, same, 0, size.traced_value)
 
     def pin_typed(self, size: OpenSize) -> Any:
-        """Pin a size, and return its number as one of its type."""
+        """Pin a size, and return the number, converted to the size's type."""
         return self.type_of(size)(self.pin(size))
 
 
@@ -340,7 +340,7 @@ def _value(size: Any) -> int:
 
 
 def _extreme_of_known(bound: Any, other: Any, is_least: bool) -> Any:
-    """Return the minimum, or maximum, of two bounds; None if one is not known."""
+    """Return the minimum, or maximum, of two bounds; None if a bound is unknown."""
     if bound is None or other is None:
         return None
     return min(bound, other) if is_least else max(bound, other)

@@ -84,7 +84,7 @@ def take_along_dim(x: TracedArray, indices: Any, dim: Any = None) -> TracedArray
 
 
 def select_along(x: TracedArray, dim: int, index: Any) -> TracedArray:
-    """Select by an index of 0 or more per element; their other sizes may be smaller than the tensor's.
+    """Select by one index, of 0 or more, per element; along other dimensions, there may be fewer indices.
 
     As in PyTorch, the dtype of empty indices is ignored.
     """
@@ -115,7 +115,7 @@ def within(x: TracedArray, sizes: Sequence[int], axis: int) -> TracedArray:
 
 
 def index_select(x: TracedArray, dim: int, index: Any) -> TracedArray:
-    """Select along a dimension by a list of indices of 0 or more, or by one."""
+    """Select along a dimension by one index of 0 or more, or by a list of such indices."""
     by = refuse_negative(torch_indices(index))
     if by.ndim > 1:
         raise fuse_error("index must have one dimension")
@@ -170,8 +170,8 @@ def sliding_window_view(x: TracedArray, window_shape: Any, axis: Any = None) -> 
     lengths, along = whole_numbers(window_shape), axes_of(x, axis, are_distinct=False)
     if len(lengths) != len(along):
         raise fuse_error("Must provide matching length window_shape and axis")
-    for place, length in zip(along, lengths, strict=True):
-        x = verbs.windows(x, place, length, 1)
+    for window_axis, length in zip(along, lengths, strict=True):
+        x = verbs.windows(x, window_axis, length, 1)
     return x
 
 
@@ -235,7 +235,7 @@ def _check_held(number: Any, dtype: np.dtype[Any]) -> None:
         if not least <= number <= greatest:
             raise fuse_error(f"{number} in an array of {dtype}: it must be {least} to {greatest}")
     elif type(number) in (int, float) and dtype.kind not in "biu" and math.isfinite(number):
-        # PyTorch refuses some of these, and versions differ in what becomes of the others.
+        # PyTorch refuses some of these numbers, and its versions convert the others differently.
         with np.errstate(over="ignore"):
             is_held = math.isfinite(np.asarray(number, dtype).real)
         if not is_held:

@@ -47,8 +47,8 @@ class ShortInteger:
     @property  # type: ignore[misc]
     def __class__(self) -> type:
         """NumPy's type, so that users' `isinstance` checks pass."""
-        kind: type = self.number_type
-        return kind
+        class_: type = self.number_type
+        return class_
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -115,7 +115,7 @@ class ShortInteger:
 
 
 def apply_operator(function: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
-    """Apply an operator with NumPy's result to two numbers, one of them open, and one a short integer.
+    """Apply an operator, as NumPy does, to two numbers, of which one is open and one is a short integer.
 
     Raises:
         OverflowError: the result or a Python integer does not fit, so that NumPy would wrap or refuse it.
@@ -124,20 +124,20 @@ def apply_operator(function: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
     if not all(map(_is_number, numbers)):
         return function(pinned_number(x), pinned_number(y))
     types = [_type_of(number) for number in numbers]
-    kind = np.result_type(*[number_type for number_type in types if number_type not in (int, bool)])
+    result_type = np.result_type(*[number_type for number_type in types if number_type not in (int, bool)])
     for number in numbers:
         if type(number) in (int, OpenSize):
-            _check(number, kind)
+            _check(number, result_type)
     result = function(as_open(x), as_open(y))
-    if kind.type not in SHORT_DTYPES:
-        if kind != np.int64:
-            raise OverflowError(f"a result of {kind}")
+    if result_type.type not in SHORT_DTYPES:
+        if result_type != np.int64:
+            raise OverflowError(f"a result of {result_type}")
         return result
-    _check(result, kind)
+    _check(result, result_type)
     if type(result) is not OpenSize:
         open_number = next(as_open(number) for number in numbers if type(number) in (OpenSize, ShortInteger))
         result = open_number.scope.constant(result)
-    return ShortInteger(result, kind.type)
+    return ShortInteger(result, result_type.type)
 
 
 def _binary_methods(function: Callable[[Any, Any], Any], is_open: bool) -> tuple[Any, Any]:
@@ -170,9 +170,9 @@ for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     setattr(ShortInteger, f"__{_name}__", _comparison(getattr(operator, _name)))
 
 
-def as_kind(size: OpenSize, kind: Any) -> Any:
+def as_kind(size: OpenSize, number_type: Any) -> Any:
     """Return an open number as an object of the kind that `kind_of` returned."""
-    return size if kind is int else ShortInteger(size, kind)
+    return size if number_type is int else ShortInteger(size, number_type)
 
 
 def as_open(number: Any) -> Any:
@@ -188,20 +188,22 @@ def pinned_number(number: Any) -> Any:
 
 
 def _type_of(number: Any) -> type:
-    kind = type(number)
-    return number.scope.type_of(number) if kind is OpenSize else number.number_type if kind is ShortInteger else kind
+    class_ = type(number)
+    return (
+        number.scope.type_of(number) if class_ is OpenSize else number.number_type if class_ is ShortInteger else class_
+    )
 
 
 def _is_number(number: Any) -> bool:
     return type(number) in (int, bool, OpenSize, ShortInteger) or isinstance(number, np.integer)
 
 
-def _check(number: Any, kind: np.dtype[Any]) -> None:
+def _check(number: Any, dtype: np.dtype[Any]) -> None:
     """Check that a number fits a dtype, by guards if it is open.
 
     Raises:
         OverflowError: it does not.
     """
-    limits = np.iinfo(kind)
+    limits = np.iinfo(dtype)
     if number < int(limits.min) or number > int(limits.max):
-        raise OverflowError(f"{number} does not fit {kind}")
+        raise OverflowError(f"{number} does not fit {dtype}")

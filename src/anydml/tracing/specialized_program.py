@@ -25,8 +25,11 @@ from anydml.tracing.traced_results import HostNumbers, Result, TracedFunction
 Array = np.ndarray[Any, Any]
 Adapters = Sequence[ArrayAdapter | None]
 
-FIXED_WEIGHT, MOVE_WEIGHT = 2048, 1024
-"""Approximate bytes of a specialization beside the engine's: fixed, and per move."""
+FIXED_WEIGHT = 2048
+"""Approximate bytes of a specialization without moves, beside the engine's."""
+
+MOVE_WEIGHT = 1024
+"""Approximate bytes of a specialization per move, beside the engine's."""
 
 
 class SpecializedProgram:
@@ -115,8 +118,8 @@ class SpecializedProgram:
             written.append((adapter, target))
             targets.append(operand)
         donations = donated(inputs, targets)
-        donated_inputs = {number for number, _ in donations}
-        other_inputs = [number for number in range(len(inputs)) if number not in donated_inputs]
+        donated_inputs = {input_number for input_number, _ in donations}
+        other_inputs = [input_number for input_number in range(len(inputs)) if input_number not in donated_inputs]
         names, arrays = (
             [*(self._traced.names[k] for k in other_inputs), *fields],
             [*(inputs[k] for k in other_inputs), *targets],

@@ -48,30 +48,30 @@ def leaves(tree: Any) -> list[Any]:
     return [tree]
 
 
-def pair_leaves(tree: Any, second_tree: Any, kind: type, path: str) -> Iterator[tuple[Any, str, Any]]:
-    """Yield the leaves of one type in a structure, their paths, and the corresponding leaves of another structure.
+def pair_leaves(tree: Any, second_tree: Any, leaf_class: type, path: str) -> Iterator[tuple[Any, str, Any]]:
+    """Yield the leaves of one class in a structure, with their paths and the corresponding leaves of another structure.
 
     Lists and tuples are interchangeable. Leaves of other types are not compared.
 
     Raises:
         ValueError: the structures differ.
     """
-    if isinstance(tree, kind):
+    if isinstance(tree, leaf_class):
         if isinstance(second_tree, (list, tuple, dict)):
             raise ValueError(path)
         yield tree, path, second_tree
-    elif not any(isinstance(argument, kind) for argument in leaves(tree)):
+    elif not any(isinstance(argument, leaf_class) for argument in leaves(tree)):
         return
     elif isinstance(tree, dict):
         if not isinstance(second_tree, dict) or set(tree) != set(second_tree):
             raise ValueError(path)
         for key, item in tree.items():
-            yield from pair_leaves(item, second_tree[key], kind, f"{path}[{key!r}]")
+            yield from pair_leaves(item, second_tree[key], leaf_class, f"{path}[{key!r}]")
     else:
         if not isinstance(second_tree, (list, tuple)) or len(tree) != len(second_tree):
             raise ValueError(path)
         for k, (item, partner) in enumerate(zip(tree, second_tree, strict=True)):
-            yield from pair_leaves(item, partner, kind, f"{path}[{k}]")
+            yield from pair_leaves(item, partner, leaf_class, f"{path}[{k}]")
 
 
 MAX_DEPTH = 8
@@ -108,14 +108,14 @@ def static_key(argument: Any, depth: int = 0) -> Hashable:
         return slice, static_key(argument.start), static_key(argument.stop), static_key(argument.step)
     if type(argument) in (tuple, frozenset):
         return type(argument), type(argument)([static_key(entry, depth) for entry in argument])
-    kind = type(argument)
+    class_ = type(argument)
     hash(argument)
-    if kind in _VALUE_TYPES or kind.__eq__ is _BY_IDENTITY:
-        return kind, argument
+    if class_ in _VALUE_TYPES or class_.__eq__ is _BY_IDENTITY:
+        return class_, argument
     return (
-        kind,
+        class_,
         argument,
-        repr(argument) if is_of_a_library(kind) else _state_key(object.__getstate__(argument), depth + 1),
+        repr(argument) if is_of_a_library(class_) else _state_key(object.__getstate__(argument), depth + 1),
     )
 
 
@@ -124,7 +124,7 @@ _VALUE_TYPES = (bool, int, str, bytes, type(None), type)
 
 
 def _state_key(state: Any, depth: int) -> Hashable:
-    """Return the key of an object's state: its attributes by their names."""
+    """Return the key of an object's state, which mostly is a dict of attributes."""
     if isinstance(state, dict) and depth <= MAX_DEPTH:
         return tuple([(name, _state_key(entry, depth)) for name, entry in state.items()])
     if type(state) in (list, tuple) and depth <= MAX_DEPTH:

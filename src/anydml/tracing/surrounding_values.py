@@ -30,7 +30,7 @@ class SurroundingValues:
         return None
 
     def forget(self, changed: str) -> None:
-        """Forget the changed values of this name."""
+        """Forget the values of a name that have changed."""
         remaining = [entry for entry in self._entries if entry.changed() != changed]
         for entry in self._entries:
             new_names = [k for k, name in enumerate(entry.names) if entry.label + name != changed]
@@ -55,7 +55,7 @@ class SurroundingValues:
         )
 
     def note_names(self, mapping: Mapping[str, Any], names: Iterable[str], label: str) -> None:
-        """Note the items of a mapping under some names, or their absence; items that are noted already are left out.
+        """Note the items of a mapping under some names, or that there are none; items already noted are left out.
 
         Args:
             mapping: variables or attributes.
@@ -113,10 +113,10 @@ def _is_same(first: Any, second: Any) -> bool:
     """Whether two objects are identical, or equal values of one type."""
     if first is second:
         return True
-    kind = type(first)
-    if kind is not type(second):
+    class_ = type(first)
+    if class_ is not type(second):
         return False
-    if kind is tuple:
+    if class_ is tuple:
         return len(first) == len(second) and all(map(_is_same, first, second))
     # repr distinguishes 0.0 from −0.0, and NaN equals itself.
-    return category_of(kind) == "plain" and repr(first) == repr(second)
+    return category_of(class_) == "plain" and repr(first) == repr(second)

@@ -56,7 +56,7 @@ _SKIPPED_TYPES = frozenset((int, float, bool, str, type(None), slice, np.ndarray
 
 
 class Surroundings:
-    """The surroundings of a function, as they are when this is created.
+    """The surroundings of a function, at the time when the object is created.
 
     Args:
         function: the function.
@@ -81,7 +81,7 @@ class Surroundings:
         self._queried: set[str] = set()
         self._codes: list[types.CodeType] = []
         self._functions: list[types.FunctionType] = []
-        # Names of containers by identity, and of those that have other names, too.
+        # The name of each container by identity, and those names whose container has another name, too.
         self._containers: dict[int, str] = {}
         self._aliases: set[str] = set()
         self._waiting: list[tuple[Any, str]] = []
@@ -116,7 +116,7 @@ class Surroundings:
 
     def _visit_function(self, function: Any) -> None:
         if type(function) is types.MethodType and package_of(type(function.__self__)) == package_of(Surroundings):
-            # A method of one of anydml's own objects, such as an ONNX graph: nobody changes these.
+            # A method of one of anydml's own objects, such as an ONNX graph, which nobody changes.
             return
         if type(function) is types.MethodType and type(function.__func__) is types.FunctionType:
             # The object may also be a library's, such as a PyTorch module.
@@ -131,24 +131,24 @@ class Surroundings:
         waiting = [arguments]
         while waiting:
             argument = waiting.pop()
-            kind = type(argument)
-            if kind in _SKIPPED_TYPES:
+            class_ = type(argument)
+            if class_ in _SKIPPED_TYPES:
                 continue
-            if kind is tuple or kind is list:
+            if class_ is tuple or class_ is list:
                 waiting += argument
             elif isinstance(argument, (tuple, list, dict)):
                 waiting += argument.values() if isinstance(argument, dict) else argument
-                if kind is not dict:
-                    self._add_object(argument, f"a {kind.__name__} among the arguments", classes_of(kind))
-            elif (category := category_of(kind)) not in ("plain", "array", "tensor", "library") and not is_array_like(
-                kind
+                if class_ is not dict:
+                    self._add_object(argument, f"a {class_.__name__} among the arguments", classes_of(class_))
+            elif (category := category_of(class_)) not in ("plain", "array", "tensor", "library") and not is_array_like(
+                class_
             ):
-                self._waiting.append((argument, f"a {kind.__name__} among the arguments"))
-            elif category == "library" or not is_of_a_library(kind):
+                self._waiting.append((argument, f"a {class_.__name__} among the arguments"))
+            elif category == "library" or not is_of_a_library(class_):
                 self._is_searched = False
 
     def doubt(self, what: str) -> None:
-        """Note the name of a value that may differ whenever it is read, unless one is noted already."""
+        """Note the name of a value that may differ at every read, unless such a name is noted already."""
         if self.unsteady is None:
             self.unsteady, self.is_doubted = what, True
 
@@ -165,7 +165,7 @@ class Surroundings:
             if not self._attributes.scan(self.names):
                 self._attributes.note_absent(self._queried, self.names)
                 if reads_by_text(self.names):
-                    # The code may reach any attribute of these modules, such as a maker of generators.
+                    # The code may reach any attribute of imported modules, such as a function that makes generators.
                     modules = [name for name in ("random", "numpy.random") if id(sys.modules.get(name)) in self.objects]
                     self.unsteady = modules[0] if modules else self.unsteady
                 if not self.names.isdisjoint(("type", "__class__")):
@@ -244,9 +244,9 @@ class Surroundings:
             self._attributes.add(value, mapping, (), label)
 
     def _visit_object(self, value: Any, label: str) -> None:
-        kind = type(value)
+        class_ = type(value)
         self._add_object(
-            value, label, [*classes_of(value), *classes_of(kind)] if isinstance(value, type) else classes_of(kind)
+            value, label, [*classes_of(value), *classes_of(class_)] if isinstance(value, type) else classes_of(class_)
         )
         if isinstance(value, (operator.attrgetter, operator.methodcaller)):
             self.names |= names_read_by(value)
@@ -258,8 +258,8 @@ class Surroundings:
         is_class = isinstance(value, type)
         mapping = {} if is_class else getattr(value, "__dict__", {})
         self._attributes.add(value, mapping, classes, label)
-        self._waiting += [(method, label) for kind in classes for method in syntax_methods(kind, is_class)]
-        # PyTorch's modules have attributes that are items of these.
+        self._waiting += [(method, label) for class_ in classes for method in syntax_methods(class_, is_class)]
+        # Modules of PyTorch have attributes that are items of these dicts.
         self._waiting += [(mapping[name], label) for name in ("_modules", "_buffers") if name in mapping]
 
     def _search_function(self, function: types.FunctionType, is_copied: bool) -> None:

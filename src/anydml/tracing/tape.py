@@ -29,53 +29,53 @@ class Tape:
         self.steps: list[Step] = []
         self._registers: dict[Step, int] = {}
 
-    def step(self, kind: int, a: int, b: int) -> int:
+    def step(self, operation: int, a: int, b: int) -> int:
         """Return the register of a step; equal steps share one."""
-        key = kind, a, b
+        key = operation, a, b
         register = self._registers.get(key)
         if register is None:
             register = self._registers[key] = self.input_count + len(self.steps)
             self.steps.append(key)
         return register
 
-    def has_step(self, kind: int, a: int, b: int) -> bool:
+    def has_step(self, operation: int, a: int, b: int) -> bool:
         """Whether there is such a step."""
-        return (kind, a, b) in self._registers
+        return (operation, a, b) in self._registers
 
     def step_of(self, register: int) -> Step:
         """Return the step of a register, which is `PROVIDED` for the numbers of a call."""
         return self.steps[register - self.input_count] if register >= self.input_count else (PROVIDED, 0, 0)
 
     def add_provided(self, count: int) -> list[int]:
-        """Add registers for numbers that a call provides later, such as its results' strides."""
+        """Add registers for numbers that a call provides later, such as the strides of its results."""
         first = self.input_count + len(self.steps)
         self.steps += [(PROVIDED, 0, 0)] * count
         return [*range(first, first + count)]
 
     def run(self, registers: list[int], steps: Sequence[Step]) -> bool:
         """Run steps, appending to the registers; return False if a guard fails."""
-        for kind, a, b in steps:
+        for operation, a, b in steps:
             number = 0
-            if kind == CONSTANT:
+            if operation == CONSTANT:
                 number = a
-            elif kind == ADD:
+            elif operation == ADD:
                 number = registers[a] + registers[b]
-            elif kind == SUBTRACT:
+            elif operation == SUBTRACT:
                 number = registers[a] - registers[b]
-            elif kind == MULTIPLY:
+            elif operation == MULTIPLY:
                 number = registers[a] * registers[b]
-            elif kind == FLOOR:
+            elif operation == FLOOR:
                 if not registers[b]:
                     return False
                 number = registers[a] // registers[b]
-            elif kind == LARGER:
+            elif operation == LARGER:
                 number = max(registers[a], registers[b])
-            elif kind == SMALLER:
+            elif operation == SMALLER:
                 number = min(registers[a], registers[b])
             elif (
-                (kind == AT_LEAST and registers[a] < b)
-                or (kind == AT_MOST and registers[a] > b)
-                or (kind == DIFFERS and registers[a] == b)
+                (operation == AT_LEAST and registers[a] < b)
+                or (operation == AT_MOST and registers[a] > b)
+                or (operation == DIFFERS and registers[a] == b)
             ):
                 return False
             registers.append(number)

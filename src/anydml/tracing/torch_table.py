@@ -30,14 +30,14 @@ def call_torch(trace: Trace, name: str, arguments: Sequence[Any], keywords: dict
 
 
 def name_of(function: Any) -> str:
-    """Return the table's name of one of PyTorch's functions: with its module's name if a method of the name differs."""
+    """Return a PyTorch function's name in the table, with the module's name if a method of that name differs."""
     name: str = getattr(function, "__name__", str(function))
     is_functional = getattr(function, "__module__", "") == "torch.nn.functional"
     return FUNCTIONAL + name if is_functional and FUNCTIONAL + name in TORCH else name
 
 
 def methods(names: str, operation: Callable[..., Any], parameters: str = "", **fixed: Any) -> dict[str, Word]:
-    """Return the entries of a word whose first parameter is a tensor, so that it may be a method."""
+    """Return the entries of a word that may be a method, because the first parameter is a tensor."""
     return lines(names, operation, f"{_SELF} {parameters}", **fixed)
 
 
@@ -186,7 +186,7 @@ TORCH: Table = {
     **{f"max_unpool{rank}d": Word(images.max_unpool, _UNPOOL_PARAMETERS, rank=rank) for rank in (1, 2, 3)},
     # Constants. Nothing can be written into an empty tensor, so it may be zeros.
     **methods("zeros_like empty_like", new_arrays.like, _CREATION_PARAMETERS),
-    **methods("ones_like", new_arrays.like, _CREATION_PARAMETERS, number=1),
+    **methods("ones_like", new_arrays.like, _CREATION_PARAMETERS, fill_value=1),
     **methods("full_like", new_arrays.full_like, f"fill_value {_CREATION_PARAMETERS}"),
     **methods("new_zeros new_empty", _new_tensor, f"*size {_CREATION_PARAMETERS}"),
     **methods("new_ones", _new_tensor, f"*size {_CREATION_PARAMETERS}", number=1),

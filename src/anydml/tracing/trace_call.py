@@ -63,20 +63,20 @@ def trace_call(
     if not inputs:
         raise no_arrays_error(name, (*arguments, *keywords.values()))
     first = adapters[0]
-    kind = TracedTensor if first is not None and first.LIBRARY == "a PyTorch tensor" else TracedNdarray
-    trace = Trace(name, kind, None if first is None else first.device, input_count=len(call.numbers))
+    array_class = TracedTensor if first is not None and first.LIBRARY == "a PyTorch tensor" else TracedNdarray
+    trace = Trace(name, array_class, None if first is None else first.device, input_count=len(call.numbers))
     names = list[str]()
     numbers = _OpenNumbers(trace, is_open, len(inputs) > MAX_OPEN)
     argument: int | str = 0
 
     def traced_leaf(leaf: Any, path: str) -> Any:
-        if (kind := kind_of(leaf)) is not None:
-            return numbers.integer(leaf, kind, path)
+        if (number_class := kind_of(leaf)) is not None:
+            return numbers.integer(leaf, number_class, path)
         if adapter_of(leaf) is None and not isinstance(leaf, np.ndarray):
             return leaf
-        place = len(names)
-        array, adapter = inputs[place], adapters[place]
-        if place:
+        leaf_number = len(names)
+        array, adapter = inputs[leaf_number], adapters[leaf_number]
+        if leaf_number:
             check_place(name, path, adapter, adapters[0], names[0])
         names.append(path)
         check_dtype(array.dtype, path)
@@ -86,8 +86,8 @@ def trace_call(
         extents = numbers.open(known, path, rank)
         value = trace.composer.input(path, extents[:rank], extents[rank:], array.itemsize)
         if not array.ndim and number_of(leaf) is not None:
-            trace.number_arguments[INPUT + place] = argument
-        return trace.new_array(value, array.dtype, place)
+            trace.number_arguments[INPUT + leaf_number] = argument
+        return trace.new_array(value, array.dtype, leaf_number)
 
     fields = argument_names(function, len(arguments))
     positional, named = [], {}
@@ -157,7 +157,7 @@ class _OpenNumbers:
         return as_kind(size, kind) if self._is_open and not self._is_in_key else number
 
     def note_types(self, are_long: Sequence[bool]) -> None:
-        """Open a flag for each integer: whether it is NumPy's. If none is, do nothing."""
+        """Add an open flag for each integer: whether it is NumPy's. If no integer is, do nothing."""
         if self._is_in_key or not any(are_long):
             return
         for (size, path), is_long in zip(self._integers, are_long, strict=True):
@@ -168,7 +168,7 @@ class _OpenNumbers:
 
 
 def _offer_to_einops() -> None:
-    """Register the backend of traced arrays with einops, if imported: a function that imports it is traced again."""
+    """Register the backend of traced arrays with einops, if imported; functions that import einops are traced again."""
     if "einops" in sys.modules:
         with contextlib.suppress(ImportError):
             importlib.import_module("anydml.tracing.einops_backend")

@@ -25,10 +25,10 @@ class PythonTracedCallable:
         return self.call_in_python(arguments, keywords, out, None)
 
     def pattern(self, arguments: tuple[Any, ...], keywords: dict[str, Any], naming: int) -> bytes | None:
-        """Return what the arguments share with those of similar calls; None, as only compiled code has patterns."""
+        """Return None: only compiled code has patterns, which are what the arguments of similar calls share."""
 
     def call_compiled(self, arguments: tuple[Any, ...], keywords: dict[str, Any], out: Any) -> Any:
-        """Do a call in compiled code; return None if no compiled code fits it."""
+        """Run a call in compiled code; return None if no compiled code fits the call."""
 
     def add_compiled(self, arguments: tuple[Any, ...], keywords: dict[str, Any], trace: Any) -> None:
         """Register compiled code for calls like this one."""

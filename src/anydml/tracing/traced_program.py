@@ -91,9 +91,9 @@ class TracedProgram:
         registers = [*numbers]
         for step in self._tape.steps[: self._call_steps]:
             if not self._tape.run(registers, [step]):
-                kind, register, operand_or_number = step
+                operation, register, operand_or_number = step
                 # A division fails if its divisor is 0.
-                number = self._source_number(operand_or_number if kind == FLOOR else register)
+                number = self._source_number(operand_or_number if operation == FLOOR else register)
                 return (
                     None if number is None or not self._paths else f"{self._number_text(number)} is {numbers[number]}"
                 )
@@ -103,16 +103,16 @@ class TracedProgram:
         """Return a number of the arguments that a register depends on; None if there is none."""
         if register < self._tape.input_count:
             return register
-        kind, x, y = self._tape.step_of(register)
-        if kind in (CONSTANT, PROVIDED):
+        operation, x, y = self._tape.step_of(register)
+        if operation in (CONSTANT, PROVIDED):
             return None
         number = self._source_number(x)
         return self._source_number(y) if number is None else number
 
     def _number_text(self, number: int) -> str:
         first, path, rank = next(entry for entry in reversed(self._paths) if entry[0] <= number)
-        place = number - first
-        return path if rank < 0 else f"{path}.{'shape' if place < rank else 'strides'}[{place % rank}]"
+        size_number = number - first
+        return path if rank < 0 else f"{path}.{'shape' if size_number < rank else 'strides'}[{size_number % rank}]"
 
     def specialize(
         self, registers: Sequence[int], strides: Sequence[Sizes] | None = None, donations: Pairs = ()
@@ -149,7 +149,7 @@ class TracedProgram:
         return SpecializedProgram(self.traced, shapes, program)
 
     def compiled_trace(self, adapters: Adapters) -> Any:
-        """Return the trace that compiled code runs; None if it cannot.
+        """Return the trace in the form that compiled code runs; None if compiled code cannot run it.
 
         Args:
             adapters: the arrays' libraries; None for NumPy.
@@ -199,38 +199,46 @@ class TracedProgram:
         )
 
     def _results_for_scratch(self) -> tuple[int, ...]:
-        """Return for each scratch the result that it is only copied to, with the same layout; −1 if there is none."""
+        """Return, for each scratch operand, the result that is a copy of it in the same layout; −1 for none."""
         if not self._scratch:
             return ()
         readers, writers = defaultdict(list), defaultdict(list)
-        for place, move in enumerate(self.program.moves):
-            writers[move.destination.operand].append(place)
+        for move_number, move in enumerate(self.program.moves):
+            writers[move.destination.operand].append(move_number)
             for operand in _operands_read(move):
-                readers[operand].append(place)
+                readers[operand].append(move_number)
         operands = self.program.operands
         outputs = [number for number, operand in enumerate(operands) if operand.role == "output"]
 
         def result_of(scratch: int) -> int:
-            if len(readers[scratch]) != 1 or any(place >= readers[scratch][0] for place in writers[scratch]):
+            if len(readers[scratch]) != 1 or any(
+                move_number >= readers[scratch][0] for move_number in writers[scratch]
+            ):
                 return -1
             sizes, to, source, element = self.program.moves[readers[scratch][0]]
             if isinstance(source, Fill) or to.lookups or source.lookups or source.operand != scratch:
                 return -1
             if to.operand not in outputs or len(writers[to.operand]) > 1:
                 return -1
-            register, number = self._register, outputs.index(to.operand)
+            register, result_number = self._register, outputs.index(to.operand)
             packed = Layout.packed(sizes, element).strides
             size = math.prod(sizes) * element
-            expected = [*self._shapes[number], *self._strides[number], *map(register, packed), register(0), register(0)]
+            expected = [
+                *self._shapes[result_number],
+                *self._strides[result_number],
+                *map(register, packed),
+                register(0),
+                register(0),
+            ]
             present = [*map(register, (*sizes, *to.strides, *source.strides, to.offset, source.offset))]
             # A result has no room for larger scratch.
-            return number if present == expected and register(operands[scratch].size) == register(size) else -1
+            return result_number if present == expected and register(operands[scratch].size) == register(size) else -1
 
         return tuple([result_of(number) for number, operand in enumerate(operands) if operand.role == "scratch"])
 
 
 def _form_of(program: Program, scope: Scope) -> Any:
-    """Give registers to the numbers of a program's moves; return the core's form of these, None if there is none."""
+    """Give registers to the numbers of a program's moves; return the core's form, None if the core cannot run them."""
     if forms is not None:
         try:
             return forms.Form(program.moves, len(program.operands), scope.register)
@@ -244,8 +252,8 @@ def _form_of(program: Program, scope: Scope) -> Any:
 
 def _within_64_bits(step: Step) -> Step:
     """Replace a guard that holds for all numbers of 64 bits, which compiled code is limited to."""
-    kind, _, number = step
-    is_no_guard = (kind == AT_MOST and number >= INT64_END) or (kind == AT_LEAST and number < -INT64_END)
+    operation, _, number = step
+    is_no_guard = (operation == AT_MOST and number >= INT64_END) or (operation == AT_LEAST and number < -INT64_END)
     return (CONSTANT, 0, 0) if is_no_guard else step
 
 

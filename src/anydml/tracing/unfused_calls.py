@@ -92,7 +92,7 @@ class UnfusedCalls:
         return result
 
     def note(self, is_assigning: bool, is_naming: bool, has_elements: bool) -> None:
-        """Note what a trace did; from the first one with names on, patterns without names are not used."""
+        """Note what a trace did; after the first trace with names, patterns without names are not used any more."""
         if is_naming and not self.is_naming:
             self._seconds.clear()
         self.is_assigning |= is_assigning
@@ -138,13 +138,13 @@ def _with_new_arrays(returned: list[Any], arguments: Any, has_tensors: bool, has
 
     def with_new_arrays(container: Any, key: Any) -> Any:
         item = container[key]
-        kind = type(item)
-        if kind is list or isinstance(item, tuple):
+        class_ = type(item)
+        if class_ is list or isinstance(item, tuple):
             items = [with_new_arrays(item, k) for k in range(len(item))]
-            return items if kind is list else kind(*items) if hasattr(item, "_fields") else tuple(items)
-        if kind is dict:
+            return items if class_ is list else class_(*items) if hasattr(item, "_fields") else tuple(items)
+        if class_ is dict:
             return {name: with_new_arrays(item, name) for name in item}
-        if torch is not None and kind is torch.Tensor:
+        if torch is not None and class_ is torch.Tensor:
             is_new = (
                 not item._is_view() and item.is_contiguous() and sys.getrefcount(item) <= _REFERENCES_OF_A_NAMED_ITEM
             )
@@ -152,27 +152,27 @@ def _with_new_arrays(returned: list[Any], arguments: Any, has_tensors: bool, has
                 raise fuse_error("a function returned a tensor that requires gradients")
             is_new = is_new and item.untyped_storage().data_ptr() not in argument_storages
             return item if is_new else item.clone(memory_format=torch.contiguous_format)
-        if torch is None and kind in (np.ndarray, Joinable):
+        if torch is None and class_ in (np.ndarray, Joinable):
             is_new = (
                 item.flags.c_contiguous and sys.getrefcount(item) <= _REFERENCES_OF_A_NAMED_ITEM and _is_owned(item)
             )
-            array = as_plain_array(item) if kind is Joinable else item
+            array = as_plain_array(item) if class_ is Joinable else item
             return array if is_new else copy(array)
         if has_elements and isinstance(item, np.generic) and not any(item is leaf for leaf in leaves(arguments)):
             return np.array(item)
         if isinstance(item, PLAIN_TYPES):
             return item
-        raise fuse_error(f"a function returned an object of {kind.__name__}: return arrays in tuples, lists or dicts")
+        raise fuse_error(f"a function returned an object of {class_.__name__}: return arrays in tuples, lists or dicts")
 
     return with_new_arrays(returned, 0)
 
 
 def _with_own_containers(tree: Any) -> Any:
     """Copy the lists and dicts of a structure, so that the function may change them, as in a trace."""
-    kind = type(tree)
-    if kind is list or kind is tuple:
+    class_ = type(tree)
+    if class_ is list or class_ is tuple:
         items = [_with_own_containers(item) if isinstance(item, (list, tuple, dict)) else item for item in tree]
-        return items if kind is list else tuple(items)
+        return items if class_ is list else tuple(items)
     return map_leaves(tree, lambda leaf, _: leaf, "") if isinstance(tree, (list, tuple, dict)) else tree
 
 

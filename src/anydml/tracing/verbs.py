@@ -35,7 +35,7 @@ def axis_of(x: TracedArray, axis: Any) -> int:
 
 
 def axes_of(x: TracedArray, axes: Any, are_distinct: bool = True) -> tuple[int, ...]:
-    """Normalize one axis or several; None is all of them.
+    """Normalize one axis or several; None stands for all axes.
 
     Raises:
         FuseError: an axis is named twice, and `are_distinct`.
@@ -227,17 +227,17 @@ def native(x: TracedArray) -> TracedArray:
             raise refusal(f"{x!r} in the machine's byte order", f"pass it as {dtype}")
         elements = split_elements(x.value, 1)
         packed = composer.join([composer.cut(elements, rank, at, field.itemsize, 1) for field, at, _ in places], rank)
-        number, strides = composer.new_scratch(packed, "the gaps of records are left out")
+        operand, strides = composer.new_scratch(packed, "the gaps of records are left out")
     else:
         unit = {"c": x.itemsize // 2, "U": 4}.get(x.element.kind, x.itemsize)
         parts = composer.split(split_elements(x.value, 1), rank, (x.itemsize // unit, unit))
         swapped = composer.cut(parts, rank + 1, unit - 1, unit, -1)
-        number, strides = composer.new_scratch(swapped, "the bytes of elements are swapped")
-    return x.trace.new_array(Value.of_operand(number, x.shape, strides[:rank], dtype.itemsize), dtype)
+        operand, strides = composer.new_scratch(swapped, "the bytes of elements are swapped")
+    return x.trace.new_array(Value.of_operand(operand, x.shape, strides[:rank], dtype.itemsize), dtype)
 
 
 def join_native(arrays: Sequence[TracedArray], axis: int) -> TracedArray:
-    """Join as `join` does, with the result of `native`; arrays may differ in their byte order."""
+    """Join arrays, which may differ in byte order, and return the result as `native` does."""
     are_alike = len({array.element for array in arrays}) < 2
     return native(join(arrays if are_alike else [*map(native, arrays)], axis))
 
@@ -279,7 +279,7 @@ def _fill_element(x: TracedArray, number: Any, dtype: np.dtype[Any]) -> np.ndarr
 
 
 def _torch_element(number: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any] | None:
-    """Convert a number as PyTorch fills tensors; return None if it is not a number, or PyTorch has no such dtype.
+    """Convert a fill value as PyTorch does; return None if it is not a number, or PyTorch has no such dtype.
 
     Raises:
         FuseError: PyTorch refuses the number.

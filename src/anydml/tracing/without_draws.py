@@ -64,19 +64,19 @@ def _names_in(torch_table: Any) -> frozenset[str]:
 
 
 def _is_known(value: Any) -> bool:
-    kind = type(value)
-    category, package = category_of(kind), package_of(value)
+    class_ = type(value)
+    category, package = category_of(class_), package_of(value)
     if category == "function":
         if not is_of_a_library(value):
-            # What it reaches is among the objects, too. A builtin function may be a generator's method.
-            return kind is types.FunctionType
+            # Everything that a function reaches is visited, too. A builtin function may be a method of a generator.
+            return class_ is types.FunctionType
         return value.__name__ in _names_of_moves() if package == "torch" else _is_of_a_steady_package(value)
     if category == "wrapper":
         return package in _OWN_PACKAGES
     if category == "module":
         return package in _PACKAGES
     if category == "library":
-        # NumPy's functions; other objects of its classes may call users' functions.
+        # Functions of NumPy; other objects of NumPy's classes may call users' functions.
         name = getattr(value, "__name__", None)
         return package in _OWN_PACKAGES or (
             package == "numpy" and name is not None and getattr(np, name, None) is value
@@ -84,8 +84,8 @@ def _is_known(value: Any) -> bool:
     if category == "class":
         return issubclass(value, np.generic) and is_of_a_library(value)
     if category == "container":
-        return kind in (tuple, list, dict) and len(value) <= MAX_ITEMS
-    return kind is np.ndarray and not value.dtype.hasobject
+        return class_ in (tuple, list, dict) and len(value) <= MAX_ITEMS
+    return class_ is np.ndarray and not value.dtype.hasobject
 
 
 def _is_of_a_steady_package(function: Any) -> bool:

@@ -181,15 +181,15 @@ def call_word(
         return trace.run(trace.assignable_arrays.call, word, key, trace, arguments, keywords)
 
 
-def _convert(trace: Trace, kind: str, value: Any) -> Any:
-    """Return an argument as an operation gets it."""
-    if kind == "@":
+def _convert(trace: Trace, parameter_kind: str, value: Any) -> Any:
+    """Convert an argument to the form in which operations get it."""
+    if parameter_kind == "@":
         return trace.array(value)
-    if kind == "@@":
+    if parameter_kind == "@@":
         return arrays_of(trace, value)
-    if kind in ("*", "@*"):
+    if parameter_kind in ("*", "@*"):
         items = [*value] if isinstance(value, (list, tuple)) else [value]
-        return arrays_of(trace, items) if kind == "@*" else None if value is None else items
+        return arrays_of(trace, items) if parameter_kind == "@*" else None if value is None else items
     return value
 
 

@@ -61,7 +61,7 @@ def _writes(steps: Sequence[dis.Instruction], start: int) -> bool:
 
 
 def _stack_effect(step: dis.Instruction) -> int:
-    """Return by how many values an instruction grows the stack; a branch or an end empties it."""
+    """Return by how many values an instruction grows the stack; a branch or an end empties the stack."""
     if "JUMP" in step.opname or step.opname.startswith("RETURN"):
         return -1_000_000
     return dis.stack_effect(step.opcode, step.arg, jump=False)

@@ -22,8 +22,11 @@ from anydml.memory.results import empty
 from anydml.moves import Program, simplify
 from anydml.text import count_noun
 
-FIXED_WEIGHT, MOVE_WEIGHT = 1536, 1400
-"""Approximate bytes of a program: a constant, and bytes per move."""
+FIXED_WEIGHT = 1536
+"""Approximate bytes of a program without moves."""
+
+MOVE_WEIGHT = 1400
+"""Approximate bytes of a program per move."""
 
 MAX_SHOWN = 64
 """Number of moves, and of stages, that an explanation shows at most."""

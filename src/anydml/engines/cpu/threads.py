@@ -50,12 +50,12 @@ def set_num_threads(threads: int) -> None:
         1
         >>> dml.set_num_threads(before)
     """
-    number = integer("set_num_threads", "threads", threads)
-    if not 1 <= number <= MAX_THREADS:
-        raise ValueError(f"set_num_threads: {number} threads; the number must be 1 to {MAX_THREADS}")
-    _CHOSEN[:] = [number]
+    thread_count = integer("set_num_threads", "threads", threads)
+    if not 1 <= thread_count <= MAX_THREADS:
+        raise ValueError(f"set_num_threads: {thread_count} threads; the number must be 1 to {MAX_THREADS}")
+    _CHOSEN[:] = [thread_count]
     if pool is not None:
-        pool.set_threads(number)
+        pool.set_threads(thread_count)
 
 
 def get_num_threads() -> int:

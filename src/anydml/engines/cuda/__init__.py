@@ -47,12 +47,12 @@ def machine() -> tuple[str, str]:
     """
     from anydml.engines.cuda.available import require_gpu
 
-    number = require_gpu("cuda")
-    if number is None:
+    gpu = require_gpu("cuda")
+    if gpu is None:
         return "Triton's interpreter", "TRITON_INTERPRET is set, so GPU kernels run in Python: unset it"
     import torch
 
-    return f"cuda:{number}, {torch.cuda.get_device_name(number)}", ""
+    return f"cuda:{gpu}, {torch.cuda.get_device_name(gpu)}", ""
 
 
 __all__ = ["array_engine", "machine", "open_engine"]

@@ -56,7 +56,7 @@ class DeviceArrays:
     def compile_program(
         self, program: Program, shapes: Sequence[Sizes] | None = None, itemsize: int = 1
     ) -> CudaProgram:
-        """Compile to launches; results that this engine allocates share one block."""
+        """Compile a program to launches; the results that this engine allocates share one block."""
         if shapes is not None:
             starts = [start * itemsize for start in block_starts(shapes, itemsize)]
             program = _in_one_block(program, starts)
@@ -65,7 +65,7 @@ class DeviceArrays:
     def results(
         self, name: str, like: Array, shapes: Sequence[Sizes], dtype: np.dtype[Any], adapter: ArrayAdapter | None
     ) -> tuple[list[Any], list[Array]]:
-        """Allocate results in one block, which is their only operand."""
+        """Allocate results in one block, which is the only operand for all of them."""
         starts = block_starts(shapes, like.itemsize)
         block = memory.empty(like, starts[-1])
         parts = [
@@ -84,7 +84,7 @@ class DeviceArrays:
 
 
 def block_starts(shapes: Sequence[Sizes], itemsize: int) -> list[int]:
-    """Return the parts' starts in their block, in elements, and the block's size."""
+    """Return the start of each part in the common block, and the block's size, in elements."""
     if len(shapes) == 1:
         return [0, math.prod(shapes[0])]
     unit = math.lcm(ALIGNMENT, itemsize) // itemsize
@@ -92,13 +92,13 @@ def block_starts(shapes: Sequence[Sizes], itemsize: int) -> list[int]:
 
 
 def _in_one_block(program: Program, starts: Sequence[int]) -> Program:
-    """Replace all outputs of a program by one operand, at these offsets in bytes."""
+    """Replace all outputs of a program by one operand; each output has an offset in it, in bytes."""
     first = program.count("input")
 
     def at_starts(move: Move) -> Move:
         to = move.destination
-        place = Access(first, to.offset + starts[to.operand - first], to.strides, to.lookups)
-        return move._replace(destination=place)
+        access = Access(first, to.offset + starts[to.operand - first], to.strides, to.lookups)
+        return move._replace(destination=access)
 
     return program.with_moves([at_starts(move) for move in program.moves])
 

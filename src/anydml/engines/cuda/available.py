@@ -37,7 +37,7 @@ def require_gpu(name: str) -> int | None:
     Raises:
         ValueError: Triton, PyTorch, a GPU, or this GPU is missing.
     """
-    number = device_number(name)
+    gpu = device_number(name)
     triton = _import("triton", name)
     version = tuple(map(int, re.findall(r"\d+", triton.__version__)[:2]))
     if version < OLDEST_TRITON:
@@ -50,9 +50,9 @@ def require_gpu(name: str) -> int | None:
         raise ValueError(f"{message}; TRITON_INTERPRET=1 runs its kernels on the CPU, slowly")
     count: int = torch.cuda.device_count()
     current: int = torch.cuda.current_device()
-    if number is not None and number >= count:
+    if gpu is not None and gpu >= count:
         raise ValueError(f"Device({name!r}) does not exist: PyTorch reaches {count_noun(count, 'GPU')}")
-    return current if number is None else number
+    return current if gpu is None else gpu
 
 
 def _import(module: str, name: str) -> Any:

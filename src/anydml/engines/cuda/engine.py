@@ -30,8 +30,11 @@ MAX_LISTED_MOVES = 8
 MAX_PLANS = 16
 """Maximum number of alignments of operands for which a program caches its plans."""
 
-FIXED_WEIGHT, MOVE_WEIGHT = 16 << 10, 3 << 10
-"""Approximate bytes of memory of a program: fixed, and per move."""
+FIXED_WEIGHT = 16 << 10
+"""Approximate bytes of a program without moves."""
+
+MOVE_WEIGHT = 3 << 10
+"""Approximate bytes of a program per move."""
 
 
 class CudaEngine:
@@ -154,14 +157,14 @@ class CudaProgram:
             bound = self._supply.operands(operands)
             for memory in bound.memory:
                 memory.wait(on_host=True)
-            for number in range(len(self._launches)):
-                ready, table, launch = self._launch(number, bound.addresses)
+            for launch_number in range(len(self._launches)):
+                ready, table, launch = self._launch(launch_number, bound.addresses)
                 if table.upload:
                     table.upload.wait(on_host=True)
                 plans.append(ready.plan)
                 tables.append(table)
                 launched.append(launch)
-        searches = [launched[number] for number in self._searches]
+        searches = [launched[launch_number] for launch_number in self._searches]
         before = partial(self._check, searches, bound) if searches else None
         on_host = None
         if self._host_moves:
@@ -179,19 +182,19 @@ class CudaProgram:
             for memory in bound.memory:
                 memory.wait(on_host=False)
             in_use = [*bound.memory]
-            for number in range(len(self._launches)):
-                _, table, launch = self._launch(number, bound.addresses)
+            for launch_number in range(len(self._launches)):
+                _, table, launch = self._launch(launch_number, bound.addresses)
                 if table.upload:
                     table.upload.wait(on_host=False)
                     in_use.append(table.upload)
                 launch()
-                if number == len(self._searches) - 1:
+                if launch_number == len(self._searches) - 1:
                     self._check([], bound)
             for memory in in_use:
                 memory.keep()
 
     def _check(self, searches: Sequence[Work], bound: Operands) -> None:
-        """Launch `searches` for indices out of range, wait for the results of these and earlier ones, and read them.
+        """Launch `searches` for indices out of range, then wait for the results of all searches, and read them.
 
         Raises:
             IndexError: an index is out of range.
@@ -217,19 +220,19 @@ class CudaProgram:
 
         raise_first(self._source, self._checks, findings.read().view(np.int64), read)
 
-    def _launch(self, number: int, addresses: Sequence[int]) -> tuple[_Ready, Table, Work]:
+    def _launch(self, launch_number: int, addresses: Sequence[int]) -> tuple[_Ready, Table, Work]:
         """Return a launch for operands at these addresses."""
-        ready = self._ready(number, addresses)
+        ready = self._ready(launch_number, addresses)
         table = ready.table or Table(ready.plan, addresses, self.gpu)
         return ready, table, ready.kernel.launch(addresses, table.address)
 
-    def _ready(self, number: int, addresses: Addresses) -> _Ready:
+    def _ready(self, launch_number: int, addresses: Addresses) -> _Ready:
         """Return the plan and kernel for this alignment of operands; cached."""
-        alignment = self._alignments[number]
-        key = number, alignment.vector(addresses), alignment.loads(addresses)
+        alignment = self._alignments[launch_number]
+        key = launch_number, alignment.vector(addresses), alignment.loads(addresses)
         ready = self._plans.get(key)
         if ready is None:
-            planned = plan(self._launches[number], *key[1:])
+            planned = plan(self._launches[launch_number], *key[1:])
             kernel = Kernel(planned, addresses, self.gpu)
             table = None if planned.fields.has_addresses_in_table else Table(planned, addresses, self.gpu)
             ready = _Ready(planned, kernel, table)
@@ -259,7 +262,7 @@ class CudaProgram:
 
 
 class _Ready(NamedTuple):
-    """A launch planned for one alignment of operands. The table is None if every binding has its own."""
+    """A launch, planned for one alignment of operands; `table` is None if every binding needs a table of its own."""
 
     plan: LaunchPlan
     kernel: Kernel

@@ -171,17 +171,17 @@ def encode(columns: Sequence[Column], constants: Mapping[int, int]) -> Fields:
     arguments: list[Argument] = []
     table: list[Column] = []
 
-    for f, (column, kind) in enumerate(zip(columns, kinds, strict=True)):
-        if kind in (Kind.COMMON, Kind.AFFINE):
-            line: tuple[Argument, ...] = _line(column) if kind is Kind.AFFINE else (column[0], 0)
+    for f, (column, dtype_name) in enumerate(zip(columns, kinds, strict=True)):
+        if dtype_name in (Kind.COMMON, Kind.AFFINE):
+            line: tuple[Argument, ...] = _line(column) if dtype_name is Kind.AFFINE else (column[0], 0)
             small = [n for n in line if isinstance(n, int) and abs(n) <= constants.get(f, 1)]
             if len(small) == len(line):
                 shape += [Kind.CONSTANT, *small]
             else:
-                shape += [kind, len(arguments), len(arguments) + 1]
-                arguments += line if kind is Kind.AFFINE else line[:1]
+                shape += [dtype_name, len(arguments), len(arguments) + 1]
+                arguments += line if dtype_name is Kind.AFFINE else line[:1]
         elif by_value:
-            shape += [kind, len(arguments), 0]
+            shape += [dtype_name, len(arguments), 0]
             # Slots beyond the last part repeat it; their first tile is greater than any program's number.
             last: int | Address = 2**31 - 1 if f == FIRST_TILE else column[-1]
             arguments += [*column, *[last] * (slots - count)]

@@ -227,33 +227,33 @@ def move_tiles(
             last = field[FIRST + EACH * n + 2]
             if lookups[6 * n] == 1:
                 if lookups[6 * n + 1] == 8:
-                    number = index.to(tl.int64)
+                    element_index = index.to(tl.int64)
                 else:
-                    number = index.to(tl.int32).to(tl.int64)
-                number = tl.where(number < 0, number + (last + 1), number)
+                    element_index = index.to(tl.int32).to(tl.int64)
+                element_index = tl.where(element_index < 0, element_index + (last + 1), element_index)
                 if lookups[6 * n + 5] != 0:
-                    is_inside = (number >= 0) & (number <= last)
-                number = tl.minimum(tl.maximum(number, 0), last)
+                    is_inside = (element_index >= 0) & (element_index <= last)
+                element_index = tl.minimum(tl.maximum(element_index, 0), last)
             else:
                 if lookups[6 * n + 5] != 0:
                     is_inside = index.to(tl.uint64) <= last.to(tl.uint64)
-                number = tl.minimum(index.to(tl.uint64), last.to(tl.uint64))
+                element_index = tl.minimum(index.to(tl.uint64), last.to(tl.uint64))
             if lookups[6 * n + 5] != 0:
                 if lookups[6 * n + 5] == 2:
                     is_inside = is_inside == 0
                 if not FLAT and lookups[6 * n + 3] == 0:
                     is_inside = is_inside[:, None]
                 is_moved = is_moved & is_inside
-            number = number.to(OFFSET)
-            coordinates = coordinates + (number,)
-            number = number * field[FIRST + EACH * n + 3].to(OFFSET)
+            element_index = element_index.to(OFFSET)
+            coordinates = coordinates + (element_index,)
+            element_index = element_index * field[FIRST + EACH * n + 3].to(OFFSET)
             if lookups[6 * n + 4] == 1:
                 if lookups[6 * n + 3] == 1:
-                    offset = offset + number * LANES
+                    offset = offset + element_index * LANES
                 else:
-                    source += number
+                    source += element_index
             elif lookups[6 * n + 4] == 0 and lookups[6 * n + 3] == 0:
-                to += number
+                to += element_index
 
         if WINNERS != 0:
             spot = tl.full(down.shape, 0, OFFSET)
@@ -274,10 +274,10 @@ def move_tiles(
                 order = order + in_row
             for n in tl.static_range(LOOKUPS):
                 if lookups[6 * n + 4] == 0:
-                    number = coordinates[n] * field[FIRST + EACH * LOOKUPS + 3 + DIMS + n].to(OFFSET)
+                    element_index = coordinates[n] * field[FIRST + EACH * LOOKUPS + 3 + DIMS + n].to(OFFSET)
                     if not FLAT and lookups[6 * n + 3] == 0:
-                        number = number[:, None]
-                    spot = spot + number
+                        element_index = element_index[:, None]
+                    spot = spot + element_index
             begin = field[FIRST + EACH * LOOKUPS + 1] + skipped * field[FIRST + EACH * LOOKUPS + 2]
             entry = spot.to(tl.int64) + begin
             if IN_ROUNDS:

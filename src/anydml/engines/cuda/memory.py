@@ -68,7 +68,7 @@ class Memory:
             self._streams[pointer] = _owner(stream, self._gpu)
 
     def __del__(self) -> None:
-        # Before the streams: PyTorch queries them for pending work.
+        # Deleted before the streams, which PyTorch queries for pending work.
         self._memory = None
 
 
@@ -141,7 +141,7 @@ def _upload_stream(gpu: int) -> Any:
 
 
 def _owner(stream: Any, gpu: int) -> Any:
-    """Return an object that keeps a stream alive. PyTorch's persist; CuPy's end with their last reference."""
+    """Return an object that keeps a stream alive: PyTorch's streams persist, CuPy's end with their last reference."""
     if cupy := sys.modules.get("cupy"):
         with cupy.cuda.Device(gpu):
             theirs = cupy.cuda.get_current_stream()

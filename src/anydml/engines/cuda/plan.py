@@ -76,7 +76,7 @@ class LaunchPlan:
 
     @property
     def way(self) -> str:
-        """A text on how the kernel gets its parts, and why."""
+        """How the kernel gets its parts, and why, as a text."""
         count, kinds = len(self.parts), self.fields.kinds
         if self.winners and self.winners.are_found:
             if self.winners.operand == FINDINGS:

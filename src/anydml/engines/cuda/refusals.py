@@ -41,13 +41,13 @@ def searches(checks: Sequence[Check]) -> list[Launch]:
     if not checks:
         return []
     result = [clearing_launch(FINDINGS, WIDE_ENTRY * len(checks))]
-    for number, (lookup, sizes) in enumerate(checks):
+    for check_number, (lookup, sizes) in enumerate(checks):
         nowhere = (0,) * len(sizes)
         looked_up = _reverse(lookup, sizes)._replace(stride=0)
         move = Move(sizes, Access(FINDINGS, 0, nowhere), Access(FINDINGS, 0, nowhere, (looked_up,)), WIDE_ENTRY)
         steps = (0,) * len([*every_lookup((lookup,))])
         result.append(
-            Launch((move,), Winners(FINDINGS, number, nowhere, steps, len(checks), WIDE_ENTRY, are_found=True))
+            Launch((move,), Winners(FINDINGS, check_number, nowhere, steps, len(checks), WIDE_ENTRY, are_found=True))
         )
     return result
 
@@ -69,9 +69,9 @@ def raise_first(
     Raises:
         IndexError: an index is out of range.
     """
-    for (lookup, sizes), number in zip(checks, element_numbers.tolist(), strict=False):
-        if number >= 0:
-            at = np.unravel_index(math.prod(sizes) - 1 - number, sizes) if sizes else ()
+    for (lookup, sizes), element_number in zip(checks, element_numbers.tolist(), strict=False):
+        if element_number >= 0:
+            at = np.unravel_index(math.prod(sizes) - 1 - element_number, sizes) if sizes else ()
             dtype = np.dtype(lookup.dtype)
             at_lookup = _restrict(lookup, [int(c) for c in at])
             source = Access(lookup.operand, at_lookup.offset, (), at_lookup.lookups)

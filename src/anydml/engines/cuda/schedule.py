@@ -16,9 +16,14 @@ from anydml.moves import Access, Lookup, Move, extent, stages
 from anydml.moves.move import components, every_lookup
 from anydml.moves.simplify import is_injective
 
-WINNERS, ONES, FINDINGS = -1, -2, -3
-"""The engine's own operands, numbered from the end: the table of winners, a block of bytes with all bits set, and the
-results of checks of indices."""
+WINNERS = -1
+"""Number of the operand with the table of winners; negative, as the engine's own operands are numbered from the end."""
+
+ONES = -2
+"""Number of the operand with a block of bytes, all of whose bits are set."""
+
+FINDINGS = -3
+"""Number of the operand with the results of checks of indices."""
 
 BLOCK = 4096
 """Bytes of the block that clears tables: all bits are set, so entries are −1, less than any coordinate's number."""
@@ -56,7 +61,7 @@ class Winners(NamedTuple):
 
 
 class Launch(NamedTuple):
-    """Moves of one rank that one launch runs, in any order; a move with lookups is alone.
+    """Moves of one rank that one launch runs, in any order. A move with lookups has a launch of its own.
 
     Attributes:
         moves: simple moves.
@@ -201,7 +206,7 @@ def _without_elements(move: Move) -> Move:
 
 
 def _steps(move: Move, index_steps: Sequence[int]) -> tuple[int, ...]:
-    """Return strides in entries for all lookups, from those of the destination's own lookups."""
+    """Return the strides of all lookups, in entries of the table, from the strides of the destination's lookups."""
     result: list[int] = []
     for lookup, step in zip(move.destination.lookups, index_steps, strict=True):
         result += [0] * len([*every_lookup(lookup.lookups)])

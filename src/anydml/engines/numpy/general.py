@@ -17,8 +17,10 @@ from anydml.moves.program import Program, may_write_twice
 from anydml.moves.wrapped_indices import are_inside, is_outside, resolve
 
 CHUNK = 1 << 16
+"""Maximum number of elements per chunk, so that buffers stay small."""
+
 CHUNK_BYTES = 512 << 10
-"""Maximum numbers of elements and of bytes per chunk, so that buffers stay small."""
+"""Maximum number of bytes per chunk, so that buffers stay small."""
 
 PIECE = 64 << 10
 """Largest element, in bytes, that is not divided; NumPy's own limit is 2 GiB."""
@@ -118,7 +120,7 @@ def _move(move: Move, operands: Sequence[Array]) -> None:
 def _every_byte(
     access: Access, sizes: tuple[int, ...], size: int, operands: Sequence[Array], dtype: np.dtype[Any]
 ) -> tuple[Array, int]:
-    """Return a view with one element at each byte of an access' extent, and the extent's start."""
+    """Return a view that has an element at every byte of an access's extent, and the start of the extent."""
     first, end = extent(access, sizes, size)
     return window(operands[access.operand], first, (end - first - size + 1,), (1,), dtype), first
 

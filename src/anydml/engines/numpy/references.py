@@ -36,7 +36,7 @@ def move_references(program: Program, operands: Sequence[Array], filler: Array) 
         target = _viewed(to, move.sizes, operands)
         elements = source and _viewed(source, move.sizes, operands)
         for box in chunks(move.sizes, CHUNK):
-            # With an ellipsis, an array without dimensions is not taken for its element.
+            # With an ellipsis, NumPy returns an array even if there are no dimensions, not an element.
             part: Any = (..., *box)
             values, at, valid = filler, None, None
             if elements is not None:
@@ -61,7 +61,7 @@ def move_references(program: Program, operands: Sequence[Array], filler: Array) 
 
 
 def _viewed(access: Access, sizes: Sequence[int], operands: Sequence[Array]) -> Array | None:
-    """Return a view of the elements of a move's end, or None if indices choose them, or no view has them."""
+    """Return a view of the elements of a move's end; None if indices choose the elements, or no view has them."""
     array = operands[access.operand]
     if access.lookups or not array.flags.c_contiguous:
         return None
@@ -77,7 +77,7 @@ def _elements_at(array: Array, offsets: Array) -> Array:
 
 
 def _by_number(array: Array, offsets: Array) -> tuple[Array, Any]:
-    """Return an array and an index of its elements by their numbers in row-major order."""
+    """Return a flat array, and an index that selects elements by their numbers in row-major order."""
     numbers = offsets // PROGRAM_ELEMENT_SIZE
     if array.flags.c_contiguous:
         return array.reshape(-1), numbers

@@ -89,7 +89,7 @@ def _bind_take(move: Move, operands: Sequence[Array]) -> Callable[[], object] | 
 
 
 def _bind_masked(move: Move, operands: Sequence[Array]) -> Callable[[], object] | None:
-    """Return a masked copy, or None if the move has lookups other than one mask."""
+    """Return a function that copies under a mask; None if the move has other lookups than one mask."""
     source = move.reads
     if move.destination.lookups or len(source.lookups) != 1 or not source.lookups[0].is_mask:
         return None

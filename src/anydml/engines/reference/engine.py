@@ -54,8 +54,8 @@ def _run(formula: Formula, operands: Sequence[Array]) -> None:
     raw = [view.view(np.dtype((np.void, view.itemsize))) if view.ndim else view for view in views]
 
     def read(operand: int, at: Coordinate) -> int:
-        number: int = views[operand][at].item()
-        return number
+        index: int = views[operand][at].item()
+        return index
 
     for output, to, source, at in formula.elements(read):
         target = raw[output]

@@ -16,8 +16,11 @@ from anydml.operators import (
 )
 from anydml.tensor import DataType, TensorDesc
 
-MIN_INT, MAX_INT = -(2**31), 2**31 - 1
-"""The range of an INT."""
+MIN_INT = -(2**31)
+"""The lowest INT."""
+
+MAX_INT = 2**31 - 1
+"""The highest INT."""
 
 
 def constant_of_shape(described: Described, sizes: Tensor) -> OperatorDesc | None:

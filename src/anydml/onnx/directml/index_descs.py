@@ -58,7 +58,7 @@ def outside_index_error(node: Node, inputs: Sequence[GraphValue | None]) -> Mode
 
 def pick(described: Described, x: Tensor, indices: Tensor) -> OperatorDesc | None:
     """GATHER, which clamps an index that ONNX refuses."""
-    # The three have one DimensionCount; leading 1s of the input are cropped where the index has more dimensions.
+    # The three tensors share a DimensionCount; leading 1s of the input are cropped if the index has more dimensions.
     source, index, output = described.descs(x, indices, described.output)
     return GatherOperatorDesc(source, index, output, described.axis(x, source), len(indices.shape))
 

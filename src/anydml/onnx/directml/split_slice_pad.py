@@ -79,6 +79,6 @@ def pad(
     value = node.get("value") or 0
     if constant_value is not None and mode == "constant":
         value = scalar(node, described.ctx, constant_value, "constant_value")
-    kind = described.type_of(x)
-    value = float(value) if kind.dtype.kind == "f" else int(value)
-    return Padding1OperatorDesc(source, output, MODES[mode], kind, value, begin, end)
+    data_type = described.type_of(x)
+    value = float(value) if data_type.dtype.kind == "f" else int(value)
+    return Padding1OperatorDesc(source, output, MODES[mode], data_type, value, begin, end)

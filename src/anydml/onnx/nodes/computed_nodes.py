@@ -30,10 +30,10 @@ def cast(node: Node, ctx: LoweringContext, x: Tensor) -> Tensor:
     """Cast: convert elements by NumPy and ml_dtypes."""
     kinds: Any = TensorProto.DataType
     # Version 1 has a name in place of a number.
-    kind: int = node.get("to") if node.version >= 6 else kinds.Value(node.word("to", kinds.keys()))
-    if numpy_type(kind) is None:
-        raise node.error(f"to is {type_name(kind)}", "to", "to must be an element type that onnx knows")
-    return _cast(node, ctx, x, kind)
+    to_type: int = node.get("to") if node.version >= 6 else kinds.Value(node.word("to", kinds.keys()))
+    if numpy_type(to_type) is None:
+        raise node.error(f"to is {type_name(to_type)}", "to", "to must be an element type that onnx knows")
+    return _cast(node, ctx, x, to_type)
 
 
 def cast_like(node: Node, ctx: LoweringContext, x: Tensor, like: Tensor) -> Tensor:
@@ -41,8 +41,8 @@ def cast_like(node: Node, ctx: LoweringContext, x: Tensor, like: Tensor) -> Tens
     return _cast(node, ctx, x, helper.np_dtype_to_tensor_dtype(like.dtype))
 
 
-def _cast(node: Node, ctx: LoweringContext, x: Tensor, kind: int) -> Tensor:
-    dtype = numpy_type(kind)
+def _cast(node: Node, ctx: LoweringContext, x: Tensor, to_type: int) -> Tensor:
+    dtype = numpy_type(to_type)
     assert dtype is not None, "it is a type"
     if dtype == x.dtype:
         return x
@@ -57,27 +57,27 @@ def _cast(node: Node, ctx: LoweringContext, x: Tensor, kind: int) -> Tensor:
     def make() -> Array:
         try:
             with np.errstate(all="ignore"):
-                return _convert(array, kind, saturates, rounding)
+                return _convert(array, to_type, saturates, rounding)
         except (ValueError, OverflowError, TypeError):
-            message = f"{x.dtype} cannot be cast to {type_name(kind)}"
+            message = f"{x.dtype} cannot be cast to {type_name(to_type)}"
             raise node.error(message, "to", "the other type must have a value for every element") from None
 
     working_bytes = CAST_BYTES * x.size + (8 + TEXT + 4 * 32) * x.size * dtype.hasobject
     return ctx.computed_result(node, x.shape, dtype, make, working_bytes)
 
 
-def _convert(array: Array, kind: int, saturates: bool, rounding: str) -> Array:
+def _convert(array: Array, to_type: int, saturates: bool, rounding: str) -> Array:
     from onnx.reference.ops.op_cast import cast_to
 
-    if kind == TensorProto.STRING:
+    if to_type == TensorProto.STRING:
         return np.array([str(item) for item in array.reshape(-1)], object).reshape(array.shape)
     if array.dtype.hasobject:
         # Integer types parse integers, all others floats such as "3.0", "-inf" and "1e3".
-        dtype = numpy_type(kind)
+        dtype = numpy_type(to_type)
         reads = int if dtype is not None and dtype.kind in "iu" else float
         array = np.array([reads(item) for item in array.reshape(-1)]).reshape(array.shape)
-    converted = cast_to(array, kind, saturates, rounding)  # type: ignore[arg-type]  # enums are integers
-    return np.array(converted, numpy_type(kind), copy=None if converted is not array else True)
+    converted = cast_to(array, to_type, saturates, rounding)  # type: ignore[arg-type]  # enums are integers
+    return np.array(converted, numpy_type(to_type), copy=None if converted is not array else True)
 
 
 def _divide(a: Array, b: Array) -> Array:

@@ -26,8 +26,8 @@ def constant(node: Node, ctx: LoweringContext) -> Tensor:
             f"has {len(node.attributes)} attributes", "value", "a constant must have one attribute, its value"
         )
     ((name, attribute),) = node.attributes.items()
-    kind = name.removeprefix("value_")
-    elem_type: int = attribute.t.data_type if name == "value" else ELEMENTS.get(kind.removesuffix("s"), 0)
+    value_type = name.removeprefix("value_")
+    elem_type: int = attribute.t.data_type if name == "value" else ELEMENTS.get(value_type.removesuffix("s"), 0)
     if not elem_type:
         message = f"attribute {escape_controls(name)} is none that anydml reads"
         raise node.error(message, name, "a constant must be a dense tensor, or numbers or strings")
@@ -38,7 +38,7 @@ def constant(node: Node, ctx: LoweringContext) -> Tensor:
     if name == "value":
         shape = tensor_shape(attribute.t)
     else:
-        shape = (len(getattr(attribute, kind)),) if kind.endswith("s") else ()
+        shape = (len(getattr(attribute, value_type)),) if value_type.endswith("s") else ()
 
     def make(budget: Budget) -> Array:
         return to_array(attribute.t, budget) if name == "value" else np.array(node.get(name), dtype)

@@ -148,7 +148,7 @@ def resized_axes(node: Node, ctx: LoweringContext, x: Tensor, *inputs: Tensor | 
     regions = _regions(node, ctx, roi, len(axes))
     scaled = [Scaled(size, Fraction(1), is_copied=True) for size in x.shape]
     for k, axis in enumerate(axes):
-        # The centre of a pixel is not mapped to itself in this mode, even if the scale is 1.
+        # This mode does not map the centre of a pixel to itself, even if the scale is 1.
         keeps = coordinates(node) != "tf_half_pixel_for_nn" and scales[k] == 1 and regions[k] == WHOLE
         scaled[axis] = Scaled(sizes[k], scales[k], regions[k], keeps and sizes[k] == old[k])
     return scaled
@@ -199,18 +199,18 @@ def _regions(node: Node, ctx: LoweringContext, roi: Tensor | None, count: int) -
     if roi is None or roi.shape != (2 * count,):
         message = "has no roi" if roi is None else f"roi has shape {list(roi.shape)}"
         raise node.error(message, "roi", "roi must have a start and an end for each axis")
-    places = [float(place) for place in ctx.known_elements(node, roi, "roi").tolist()]
-    if not all(map(math.isfinite, places)):
-        raise node.error(f"roi is {places}", "roi", "starts and ends of roi must be finite")
-    pinned_number = [*map(Fraction, places)]
+    bounds = [float(bound) for bound in ctx.known_elements(node, roi, "roi").tolist()]
+    if not all(map(math.isfinite, bounds)):
+        raise node.error(f"roi is {bounds}", "roi", "starts and ends of roi must be finite")
+    pinned_number = [*map(Fraction, bounds)]
     return [*zip(pinned_number[:count], pinned_number[count:], strict=True)]
 
 
 def _fill_element(node: Node, x: Tensor) -> Array:
     """Return the element for coordinates outside the input, as a 0-d array."""
-    number: Any = "" if x.dtype.hasobject else node.get("extrapolation_value") or 0
+    fill_value: Any = "" if x.dtype.hasobject else node.get("extrapolation_value") or 0
     with np.errstate(all="ignore"):
-        return np.array(number).astype(x.dtype)
+        return np.array(fill_value).astype(x.dtype)
 
 
 class Map(NamedTuple):
@@ -267,7 +267,7 @@ def nearest_indices(node: Node, axis: Scaled, size: int) -> tuple[Array, int, in
     inside_indices = np.flatnonzero(is_inside) if mode == "tf_crop_and_resize" else np.arange(axis.size)
     if not inside_indices.size:
         return indices[:0], axis.size, 0
-    # Coordinates are monotonic, so those outside are at the ends.
+    # Coordinates are monotonic, so the ones outside the image are at the ends.
     return (
         indices[inside_indices[0] : inside_indices[-1] + 1],
         int(inside_indices[0]),

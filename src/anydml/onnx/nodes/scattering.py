@@ -169,10 +169,10 @@ def eye_like(node: Node, ctx: LoweringContext, x: Tensor) -> Tensor:
     """EyeLike: a matrix with ones on a diagonal."""
     if len(x.shape) != 2:
         raise node.error(f"input has shape {list(x.shape)}", "input", "input must have 2 dimensions")
-    kind, k = node.get("dtype"), node.get("k")
-    dtype = x.dtype if kind is None else numpy_type(kind)
+    type_number, k = node.get("dtype"), node.get("k")
+    dtype = x.dtype if type_number is None else numpy_type(type_number)
     if dtype is None or dtype.hasobject:
-        raise node.error(f"dtype is {kind}", "dtype", "dtype must be a type of numbers")
+        raise node.error(f"dtype is {type_number}", "dtype", "dtype must be a type of numbers")
     ctx.arrays()
     row, column, count = diagonal_at(*x.shape, k)
     zeros, ones = ctx.filled(x.shape, np.zeros((), dtype)), ctx.filled((count,), np.ones((), dtype))

@@ -55,10 +55,10 @@ def sequence_construct(node: Node, ctx: LoweringContext, *tensors: Tensor) -> Te
 
 def sequence_empty(node: Node, ctx: LoweringContext) -> TensorSequence:
     """SequenceEmpty: a sequence without tensors."""
-    kind = node.get("dtype")
-    if kind is not None and numpy_type(kind) is None:
-        raise node.error(f"dtype is {kind}", "dtype", "dtype must be an element type that onnx knows")
-    return TensorSequence().typed(np.dtype(np.float32) if kind is None else numpy_type(kind))
+    type_number = node.get("dtype")
+    if type_number is not None and numpy_type(type_number) is None:
+        raise node.error(f"dtype is {type_number}", "dtype", "dtype must be an element type that onnx knows")
+    return TensorSequence().typed(np.dtype(np.float32) if type_number is None else numpy_type(type_number))
 
 
 def _place(node: Node, ctx: LoweringContext, position: Tensor | None, first: int, last: int) -> int:
@@ -67,22 +67,22 @@ def _place(node: Node, ctx: LoweringContext, position: Tensor | None, first: int
     Raises:
         ModelError: it is outside first … last.
     """
-    place: int = last if position is None else scalar(node, ctx, position, "position")
-    if not first <= place <= last:
-        raise node.error(f"position is {place}", "position", f"position must be {first} to {last}")
-    return place - first * (place < 0)
+    index: int = last if position is None else scalar(node, ctx, position, "position")
+    if not first <= index <= last:
+        raise node.error(f"position is {index}", "position", f"position must be {first} to {last}")
+    return index - first * (index < 0)
 
 
 def sequence_insert(
     node: Node, ctx: LoweringContext, tensors: TensorSequence, tensor: Tensor, position: Tensor | None = None
 ) -> TensorSequence:
     """SequenceInsert: insert a tensor, by default at the end."""
-    place = _place(node, ctx, position, -len(tensors), len(tensors))
-    kind = tensors.typed(tensors.dtype).dtype
-    if kind is not None and tensor.dtype != kind:
-        message = f"tensor is {tensor.dtype}, but the sequence has {kind}"
+    index = _place(node, ctx, position, -len(tensors), len(tensors))
+    dtype = tensors.typed(tensors.dtype).dtype
+    if dtype is not None and tensor.dtype != dtype:
+        message = f"tensor is {tensor.dtype}, but the sequence has {dtype}"
         raise node.error(message, "tensor", "tensors of a sequence must have one type")
-    return TensorSequence((*tensors[:place], tensor, *tensors[place:]))
+    return TensorSequence((*tensors[:index], tensor, *tensors[index:]))
 
 
 def sequence_erase(
@@ -90,8 +90,8 @@ def sequence_erase(
 ) -> TensorSequence:
     """SequenceErase: remove a tensor, by default the last."""
     _check_not_empty(node, tensors)
-    place = _place(node, ctx, position, -len(tensors), len(tensors) - 1)
-    return TensorSequence((*tensors[:place], *tensors[place + 1 :])).typed(tensors[0].dtype)
+    index = _place(node, ctx, position, -len(tensors), len(tensors) - 1)
+    return TensorSequence((*tensors[:index], *tensors[index + 1 :])).typed(tensors[0].dtype)
 
 
 def _check_not_empty(node: Node, tensors: TensorSequence) -> None:

@@ -150,11 +150,11 @@ def identity(node: Node, ctx: LoweringContext, value: GraphValue) -> GraphValue:
 
 def bit_cast(node: Node, ctx: LoweringContext, x: Tensor) -> Tensor:
     """BitCast: reinterpret elements as another type with the same number of bits."""
-    kind = node.get("to")
-    dtype = numpy_type(kind)
+    to_type = node.get("to")
+    dtype = numpy_type(to_type)
     if dtype is None or dtype.hasobject or x.dtype.hasobject or bits_of(dtype) != bits_of(x.dtype):
         rule = f"to must be a type of numbers of {x.dtype}'s bits"
-        raise node.error(f"to is {type_name(kind)}", "to", rule)
+        raise node.error(f"to is {type_name(to_type)}", "to", rule)
     array = ctx.array(x)
     return ctx.result(node, array.trace.new_array(array.value, dtype))
 
@@ -174,5 +174,5 @@ def dropout(
         raise node.computes(message, "training_mode", "inference")
     if len(node.outputs) < 2 or not node.outputs[1]:
         return [x]
-    kind = np.dtype(bool) if node.version >= 10 else x.dtype
-    return [x, ctx.result(node, ctx.filled(x.shape, np.ones((), kind)))]
+    mask_dtype = np.dtype(bool) if node.version >= 10 else x.dtype
+    return [x, ctx.result(node, ctx.filled(x.shape, np.ones((), mask_dtype)))]

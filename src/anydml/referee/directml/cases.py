@@ -100,9 +100,9 @@ def directml_cases(
     for k, name in enumerate(chosen):
         missing = {*reachable_features(name)} - {*EDGES}
         share = count * (k + 1) // len(chosen) - count * k // len(chosen)
-        for number in range(share):
-            rng = np.random.default_rng([seed, number, *map(ord, name)])
-            case = f"{name.upper()}_{number:05d}"
+        for case_number in range(share):
+            rng = np.random.default_rng([seed, case_number, *map(ord, name)])
+            case = f"{name.upper()}_{case_number:05d}"
             if not is_valid:
                 yield _invalid(case, name, rng)
                 continue
@@ -110,14 +110,14 @@ def directml_cases(
                 partial(draw_desc, name, rng),
                 lambda desc_and_level: features_of(*desc_and_level),
                 missing,
-                number,
+                case_number,
                 share,
             )
             yield make_case(case, name, desc, level, partial(fill, rng, desc))
 
 
 def draw_desc(name: str, rng: Generator) -> tuple[OperatorDesc, FeatureLevel]:
-    """Return a desc that its document decides, and a level that allows it."""
+    """Return a desc whose results are decided by its document, and a level that allows the desc."""
     level: FeatureLevel | None = None
     for k in range(TRIES):
         desc: Any = DRAWS[name](rng)
@@ -162,7 +162,7 @@ def make_case(case: str, name: str, desc: Any, level: FeatureLevel, write: Calla
     flat = [array.view(tensor.data_type.dtype) for array, tensor in zip(memory, tensors, strict=True)]
     views = [*map(tensor_view, flat, tensors)]
     first = len(desc.inputs)
-    # Where elements of an input share memory, all have the one that is written last.
+    # Elements of an input that share memory all have the value that is written last.
     write(views[:first])
     Device("reference").compile_operator(desc).bind(memory[:first], memory[first:]).dispatch()
     indices = [view for (field, _), view in zip(desc.inputs, views, strict=False) if field == "IndicesTensor"]
@@ -221,7 +221,7 @@ def model_of(case: DirectmlCase) -> dict[str, Any]:
 
 
 def _bind(bindings: dict[str, Any], name: str) -> None:
-    """Bind a resource to the tensor that it is named by; arrays of tensors have a list."""
+    """Return the binding of a tensor to the resource of its name; arrays of tensors get a list."""
     field, is_array, _ = name.partition("[")
     if is_array:
         bindings.setdefault(field, []).append(name)

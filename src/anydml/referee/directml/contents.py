@@ -148,20 +148,20 @@ def _is_padding_decided(desc: Any) -> bool:
 
 
 def _is_place_decided(desc: Any, grid: Any, axis: int) -> bool:
-    """Return whether no coordinate of an axis is close to one that is rounded the other way."""
+    """Return whether no coordinate of an axis is close to a coordinate that is rounded the other way."""
     halves = Fraction(1, 2) if grid.direction is None else Fraction(0)
     scale, of_input, of_output = (
         Fraction(float(np.float32(numbers))) for numbers in (grid.scale, grid.of_input, grid.of_output)
     )
     for c in range(desc.output_tensor.sizes[axis]):
-        place = (c - of_output) / scale - of_input - halves
-        if abs(place - round(place)) < NEAR:
+        coordinate = (c - of_output) / scale - of_input - halves
+        if abs(coordinate - round(coordinate)) < NEAR:
             return False
     return True
 
 
 def are_decided(desc: Any, inputs: list[Any]) -> bool:
-    """Return whether the documents determine the results for these inputs: indices exist, and differ if it writes.
+    """Return whether the documents determine the results for these inputs: indices are in range, and written once.
 
     Args:
         desc: the desc.

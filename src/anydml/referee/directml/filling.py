@@ -107,7 +107,7 @@ def upsample_2d(rng: Generator) -> OperatorDesc:
 
 
 def _resample(
-    rng: Generator, kind: Callable[..., OperatorDesc], *flags: bool, types: Sequence[DataType] = SAMPLED
+    rng: Generator, desc_class: Callable[..., OperatorDesc], *flags: bool, types: Sequence[DataType] = SAMPLED
 ) -> OperatorDesc:
     sizes = random_sizes(rng, 4, 60)
     scales = [float(rng.choice([1, 2, 3, 0.5, 1.5, 0.3, rng.random() * 3 + 0.05])) for _ in sizes]
@@ -115,11 +115,13 @@ def _resample(
     while math.prod(out) > 1500:
         out[int(rng.integers(len(out)))] = 1
     x, y = pair(rng, a_type(rng, types), sizes, out)
-    if kind is operators.ResampleOperatorDesc:
-        return kind(x, y, "NEAREST_NEIGHBOR", scales)
+    if desc_class is operators.ResampleOperatorDesc:
+        return desc_class(x, y, "NEAREST_NEIGHBOR", scales)
     offsets = [[float(rng.choice([0, 0.5, -0.5, rng.normal()])) for _ in sizes] for _ in range(2)]
-    direction = [str(rng.choice(["INCREASING", "DECREASING"]))] if kind is not operators.Resample1OperatorDesc else []
-    return kind(x, y, "NEAREST_NEIGHBOR", *direction, scales, *offsets, *flags)
+    direction = (
+        [str(rng.choice(["INCREASING", "DECREASING"]))] if desc_class is not operators.Resample1OperatorDesc else []
+    )
+    return desc_class(x, y, "NEAREST_NEIGHBOR", *direction, scales, *offsets, *flags)
 
 
 def resample(rng: Generator) -> OperatorDesc:

@@ -100,11 +100,11 @@ def _tuples(rng: Generator, batched: bool) -> tuple[list[int], list[int], list[i
     return data_dimensions, numbers, result, (len(data_sizes), len(indices), batch)
 
 
-def _gather_nd(rng: Generator, kind: Callable[..., OperatorDesc], batched: bool) -> OperatorDesc:
+def _gather_nd(rng: Generator, desc_class: Callable[..., OperatorDesc], batched: bool) -> OperatorDesc:
     sizes, numbers, picked, counts = _tuples(rng, batched)
     x, y = pair(rng, a_type(rng), sizes, picked)
     indices = random_tensor(rng, a_type(rng, INDEX_TYPES), numbers, False)
-    return kind(x, indices, y, *counts[: 3 if batched else 2])
+    return desc_class(x, indices, y, *counts[: 3 if batched else 2])
 
 
 def gather_nd(rng: Generator) -> OperatorDesc:

@@ -57,7 +57,7 @@ def axis_of_parts(desc: Any) -> int:
 
 def fill_inputs(rng: Generator, desc: Any, inputs: list[Any]) -> None:
     """Write indices that are often in range, sometimes hostile, and `split` as the desc has it."""
-    for number, ((name, tensor), array) in enumerate(zip(desc.inputs, inputs, strict=True)):
+    for input_number, ((name, tensor), array) in enumerate(zip(desc.inputs, inputs, strict=True)):
         if name == "IndicesTensor":
             low, high = np.iinfo(array.dtype).min, np.iinfo(array.dtype).max
             size = desc.input_tensor.sizes[desc.axis]
@@ -76,5 +76,5 @@ def fill_inputs(rng: Generator, desc: Any, inputs: list[Any]) -> None:
             near = np.array(edge_indices, object)[rng.integers(0, len(edge_indices), tensor.sizes)]
             good = rng.integers(0, size, tensor.sizes)
             array[...] = np.where(rng.random(tensor.sizes) < 0.4, near, good).astype(array.dtype)
-        elif number and isinstance(desc, operators.SplitTrainingOperatorDesc):
+        elif input_number and isinstance(desc, operators.SplitTrainingOperatorDesc):
             array[...] = [part.sizes[axis_of_parts(desc)] for part in desc.output_tensors]

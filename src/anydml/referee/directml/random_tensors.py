@@ -82,7 +82,7 @@ def pair(
 
 
 def a_type(rng: Generator, types: Sequence[DataType] = DATA_TYPES) -> DataType:
-    """Return one of some types."""
+    """Return a random one of some types."""
     return types[int(rng.integers(len(types)))]
 
 

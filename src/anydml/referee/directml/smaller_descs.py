@@ -40,7 +40,7 @@ def _flat(values: Sequence[Any], tensor: TensorDesc) -> Any:
 
 
 def write_alone(case: DirectmlCase, folder: Path) -> Path:
-    """Write a case to a folder of its own, and return that."""
+    """Write a case to a folder of its own; return the folder."""
     write_directml(case, folder)
     return folder / case.name
 
@@ -102,7 +102,7 @@ def _tensors(desc: Any) -> dict[str, TensorDesc]:
 
 
 def _replace_tensors(desc: Any, tensors: dict[str, TensorDesc], **fields: Any) -> Any:
-    """Return the desc with other tensors and fields; None if no desc has them."""
+    """Return the desc with other tensors and fields; None if no such desc can exist."""
     for field in dataclasses.fields(desc):
         value, name = getattr(desc, field.name), camel(field.name)
         if isinstance(value, TensorDesc) and name in tensors:
@@ -116,7 +116,7 @@ def _replace_tensors(desc: Any, tensors: dict[str, TensorDesc], **fields: Any) -
 
 
 def _simplify_tensor(tensor: TensorDesc, how: int) -> TensorDesc:
-    """Return a tensor that is packed, not OWNED_BY_DML, and of no more bytes than it needs; or one of these."""
+    """Return a tensor that is packed, not OWNED_BY_DML, and as small as possible, or has one of these properties."""
     strides = None if how in (0, 1) else tensor.strides
     flags = TensorFlags.NONE if how in (0, 2) else tensor.flags
     return TensorDesc(tensor.data_type, tensor.sizes, strides, flags)
@@ -143,7 +143,7 @@ def _smaller_fields(desc: Any, arrays: Arrays) -> Iterator[tuple[Any, Arrays]]:
 def _adjust_outputs(
     desc: Any, tensors: dict[str, TensorDesc], before: Any, after: Any
 ) -> Iterator[dict[str, TensorDesc]]:
-    """Yield the tensors with outputs that follow a number per dimension, as sums or as products of it."""
+    """Yield tensors whose outputs follow from the inputs by one number per dimension: by a sum, or by a product."""
     (name, output), *_ = desc.outputs
     if not isinstance(before, tuple) or len(before) != len(output.sizes):
         return
@@ -154,7 +154,7 @@ def _adjust_outputs(
 
 
 def _of_fewer_sizes(desc: Any, arrays: Arrays, tensors: dict[str, TensorDesc]) -> Iterator[tuple[Any, Arrays]]:
-    """Yield descs with one dimension less, or a shorter one, in tensors that have it, from the last, and in lists."""
+    """Yield descs with one dimension less, or a shorter dimension, in all tensors and lists that have the dimension."""
     names = [name for name, _ in desc.inputs]
     rank = max(len(tensor.sizes) for tensor in tensors.values())
     for back in range(1, rank + 1):
@@ -252,9 +252,9 @@ def _of_plain_elements(desc: Any, arrays: Arrays, tensors: dict[str, TensorDesc]
                 changed = arrays[k].copy()
                 changed[(*at,)] = 0
                 yield desc, [*arrays[:k], changed, *arrays[k + 1 :]]
-    kind = desc.outputs[-1][1].data_type
-    alike = [name for name, tensor in tensors.items() if tensor.data_type == kind and name != "IndicesTensor"]
-    if kind != DataType.FLOAT32:
+    data_type = desc.outputs[-1][1].data_type
+    alike = [name for name, tensor in tensors.items() if tensor.data_type == data_type and name != "IndicesTensor"]
+    if data_type != DataType.FLOAT32:
         plain = {
             name: TensorDesc("FLOAT32", tensor.sizes, tensor.strides, tensor.flags) if name in alike else tensor
             for name, tensor in tensors.items()

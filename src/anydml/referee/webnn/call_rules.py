@@ -66,7 +66,7 @@ def argument_rule(
     name: str = "",
     default: Any = None,
 ) -> CallRule:
-    """Return a rule of an argument or option, which are given the first tensor; one that is omitted keeps it."""
+    """Return a rule of an argument or option, given the first tensor; an omitted argument conforms."""
 
     def keeps(call: Call) -> bool:
         value = value_of(call, field)
@@ -99,20 +99,20 @@ def other_type(array: Array) -> Array:
 
 
 def one_more(array: Array) -> Array | None:
-    """Return an array with one element more along its last axis."""
+    """Return an array with one more element along its last axis."""
     return None if not array.ndim else np.concatenate([array, array[..., :1]], -1)
 
 
-def changed_at(values: Sequence[int], draw: Draw, number: Callable[[int], int]) -> list[int] | None:
-    """Return a list with one element changed; None of an empty one."""
+def changed_at(values: Sequence[int], draw: Draw, new_number: Callable[[int], int]) -> list[int] | None:
+    """Return a list with one element changed; None for an empty list."""
     if not values:
         return None
     k = draw.randrange(len(values))
-    return [*values[:k], number(k), *values[k + 1 :]]
+    return [*values[:k], new_number(k), *values[k + 1 :]]
 
 
 def change_length(values: Sequence[int], x: Array, draw: Draw) -> list[int]:
-    """Make one element more or less."""
+    """Add or remove one element."""
     return [*values[:-1]] if values and draw.is_likely(0.5) else [*values, values[-1] if values else 1]
 
 

@@ -16,7 +16,7 @@ Values = Mapping[str, Any]
 
 
 def call_of(name: str, arrays: Mapping[str, Array], arguments: Values, options: Values) -> Call:
-    """Return a call by its parts.
+    """Return a call, made from its parts.
 
     Args:
         name: the operator.

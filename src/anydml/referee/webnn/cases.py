@@ -88,14 +88,14 @@ def webnn_cases(
     for k, name in enumerate(chosen):
         missing = set(reachable_features(name))
         share = count * (k + 1) // len(chosen) - count * k // len(chosen)
-        for number in range(share):
-            draw = Draw(f"{seed} {name} {number}")
+        for case_number in range(share):
+            draw = Draw(f"{seed} {name} {case_number}")
             if not is_valid:
-                yield _invalid(name, draw, f"{name} {number}")
+                yield _invalid(name, draw, f"{name} {case_number}")
                 continue
-            call = draw_missing(partial(draw_call, name, draw), partial(features_of, name), missing, number, share)
+            call = draw_missing(partial(draw_call, name, draw), partial(features_of, name), missing, case_number, share)
             constant = frozenset(tensor for tensor in call.tensors.values() if draw.is_likely(0.3))
-            yield valid_case(f"{name} {number}", name, call, constant)
+            yield valid_case(f"{name} {case_number}", name, call, constant)
 
 
 def valid_case(case: str, name: str, call: Call, constant: frozenset[int]) -> WebnnCase:
@@ -121,13 +121,13 @@ def draw_call(name: str, draw: Draw) -> Call:
         if call is None:
             continue
         node = call.node
-        used = [node.array(number) for number in call.tensors.values()]
+        used = [node.array(input_number) for input_number in call.tensors.values()]
         shapes = [result.shape for result in results_of(node)]
         if all(array.dtype.name in TYPES and array.size and array.ndim <= 5 for array in used) and all(
             0 not in shape and len(shape) <= 5 for shape in shapes
         ):
-            for number in call.tensors.values():
-                node = node.with_input(number, json_array(node.array(number)))
+            for input_number in call.tensors.values():
+                node = node.with_input(input_number, json_array(node.array(input_number)))
             return call._replace(node=node)
     raise AssertionError(f"no call of {name} in {TRIES} tries")
 
@@ -149,10 +149,10 @@ def as_wpt_test(case: WebnnCase) -> dict[str, Any]:
     inputs: dict[str, Any] = {}
     arguments: list[dict[str, Any]] = []
     listed: list[str] = []
-    for name, number in call.tensors.items():
+    for name, input_number in call.tensors.items():
         tensor_name = f"{name.replace('[', '').replace(']', '')}Tensor"
-        inputs[tensor_name] = tensor_of(call.node.array(number))
-        if number in case.constant:
+        inputs[tensor_name] = tensor_of(call.node.array(input_number))
+        if input_number in case.constant:
             inputs[tensor_name]["constant"] = True
         if name.startswith("inputs["):
             listed.append(tensor_name)

@@ -67,8 +67,8 @@ def features_of(name: str, call: Call) -> tuple[str, ...]:
 
 
 def _features(name: str, call: Call) -> Iterator[str]:
-    for tensor, number in call.tensors.items():
-        value = call.node.array(number)
+    for tensor, input_number in call.tensors.items():
+        value = call.node.array(input_number)
         plain = tensor.partition("[")[0]
         yield f"{plain} is {value.dtype.name}"
         yield f"{plain} of rank {value.ndim}"

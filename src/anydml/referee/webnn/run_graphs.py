@@ -70,17 +70,21 @@ def run_by_desc(device: Device, test: Mapping[str, Any]) -> list[Any]:
         raise NoDescError("the test does not say which outputs it expects")
     call = call_in(test)
     node = call.node._replace(constant=frozenset(range(len(call.node.inputs))) - {*call.tensors.values()})
-    for field, number in call.tensors.items():
+    for field, input_number in call.tensors.items():
         # ONNX has booleans, and no unsigned indices.
         if field == "condition":
-            node = node.with_input(number, np.asarray(node.array(number) != 0))
+            node = node.with_input(input_number, np.asarray(node.array(input_number) != 0))
         elif field == "indices":
-            node = node.with_input(number, node.array(number).astype(np.int64))
+            node = node.with_input(input_number, node.array(input_number).astype(np.int64))
     outputs = [array_of(expected[output]) for output in outputs_of(operator)]
     model = model_of(node, outputs)
-    inputs = {f"x{number}": node.array(number) for number in call.tensors.values()}
+    inputs = {f"x{input_number}": node.array(input_number) for input_number in call.tensors.values()}
     # WebNN clamps indices.
-    legal = {f"x{number}": 0 * node.array(number) for field, number in call.tensors.items() if field == "indices"}
+    legal = {
+        f"x{input_number}": 0 * node.array(input_number)
+        for field, input_number in call.tensors.items()
+        if field == "indices"
+    }
     outputs_found = outputs_by_desc(device, model, inputs, {name: np.asarray(array) for name, array in legal.items()})
     by_name = dict(zip(outputs_of(operator), outputs_found.values(), strict=True))
     return [by_name[output] for output in expected]
@@ -132,8 +136,10 @@ def _resample(arguments: Values, options: Values) -> Any:
 
 
 def _cast(arguments: Values, options: Values) -> Any:
-    kind = helper.np_dtype_to_tensor_dtype(np.dtype(arguments["type"]))
-    (cast,) = backend.run_node(helper.make_node("Cast", ["x"], ["y"], to=kind), [arguments["input"]], opset_version=21)
+    type_number = helper.np_dtype_to_tensor_dtype(np.dtype(arguments["type"]))
+    (cast,) = backend.run_node(
+        helper.make_node("Cast", ["x"], ["y"], to=type_number), [arguments["input"]], opset_version=21
+    )
     return cast
 
 

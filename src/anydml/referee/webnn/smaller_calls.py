@@ -30,7 +30,7 @@ def case_of(stored: StoredWebnn) -> WebnnCase:
 
 
 def write_alone(case: WebnnCase, folder: Path) -> Path:
-    """Write a case to a file in a folder of its own, and return that."""
+    """Write a case to a file in a folder of its own; return the folder."""
     target = folder / case.name.replace(" ", "_")
     target.mkdir(parents=True)
     write_webnn([case], target)
@@ -41,8 +41,9 @@ def lines_of(case: WebnnCase) -> Iterator[str]:
     """Yield a case as lines to paste."""
     call = case.call
     yield f"{case.operator}, arguments {dict(call.arguments) or 'none'}, options {dict(call.options) or 'none'}"
-    for name, number in call.tensors.items():
-        yield f"{name} ({'constant' if number in case.constant else 'input'}): {as_text(call.node.array(number))}"
+    for name, input_number in call.tensors.items():
+        origin = "constant" if input_number in case.constant else "input"
+        yield f"{name} ({origin}): {as_text(call.node.array(input_number))}"
 
 
 def smaller_cases(case: WebnnCase) -> Iterator[WebnnCase | None]:
@@ -50,7 +51,7 @@ def smaller_cases(case: WebnnCase) -> Iterator[WebnnCase | None]:
     if case.constant:
         yield _valid(case, case.call, frozenset())
     call = case.call
-    arrays = {name: call.node.array(number) for name, number in call.tensors.items()}
+    arrays = {name: call.node.array(input_number) for name, input_number in call.tensors.items()}
     for parts in _smaller_parts(arrays, call.arguments, call.options):
         try:
             changed = call_of(case.operator, *parts)

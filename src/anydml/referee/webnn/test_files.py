@@ -148,7 +148,7 @@ def array_of(tensor: Mapping[str, Any]) -> Any:
     if None in np.array(tensor["data"], object).reshape(-1).tolist():
         raise ValueError("data has a null")
     data, shape = np.array(tensor["data"], np.dtype(descriptor["dataType"])), descriptor["shape"]
-    # One number may stand for all.
+    # One number may stand for all elements.
     return data.reshape(shape) if data.size == math.prod(shape) else np.broadcast_to(data.reshape(()), shape)
 
 
@@ -160,13 +160,13 @@ def tests_of(path: Path) -> Iterator[StoredWebnn]:
     """
     try:
         document = json.loads(path.read_text("utf-8"))
-        for number, test in enumerate(document["tests"]):
+        for test_number, test in enumerate(document["tests"]):
             graph = test["graph"]
             if not {"inputs", "operators", "expectedOutputs"} <= graph.keys():
                 raise KeyError(test["name"])
             name, about = test["name"], test.get("case", {})
             if not isinstance(name, str) or not (about == {} or describes_case(about)):
                 raise TypeError(name)
-            yield StoredWebnn(name, path, about, number, test)
+            yield StoredWebnn(name, path, about, test_number, test)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ModelError(f"{path} has no tests of WebNN", rule=RULE) from None

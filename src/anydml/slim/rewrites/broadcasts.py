@@ -35,7 +35,7 @@ class Broadcasting(Rewrite):
         return self._ops if is_found else None
 
     def _without_expand(self, op: Op) -> Op:
-        """Return a node that reads values before they are expanded, where it can broadcast them itself."""
+        """Return a node that reads values before they are expanded, if the node itself can broadcast them."""
         values = self._values
         matrix_axes = 2 if op.kind == "MatMul" else 0
         inputs = [*op.inputs]
@@ -55,7 +55,7 @@ class Broadcasting(Rewrite):
         return op.copy_with(inputs)
 
     def _write_product(self, op: Op) -> bool:
-        """Write a product by matrices that repeat; return whether it is one."""
+        """Rewrite a product whose matrices repeat; return whether that was done."""
         first, second, result = (self._values[name].sizes for name in (*op.inputs, *op.outputs))
         if not len(first) == len(second) == len(result) > 2 or not first[:-2] == second[:-2] == result[:-2]:
             return False

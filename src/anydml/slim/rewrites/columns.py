@@ -31,11 +31,11 @@ class ColumnSplitting(Rewrite):
             spans = self._spans(self._graph.ops[chain[-1]].outputs[0], product.columns)
             if len(spans) > 1:
                 splits.update(dict.fromkeys(chain, (product, chain, spans)))
-        for number, op in enumerate(self._graph.ops):
-            if number not in splits:
+        for node_number, op in enumerate(self._graph.ops):
+            if node_number not in splits:
                 self._ops.append(op)
-            elif number == splits[number][1][-1]:
-                self._ops += self._split(*splits[number])
+            elif node_number == splits[node_number][1][-1]:
+                self._ops += self._split(*splits[node_number])
         return self._ops if splits else None
 
     def _chain(self, product: Product) -> list[int]:
@@ -71,14 +71,14 @@ class ColumnSplitting(Rewrite):
     def _split(self, product: Product, chain: list[int], spans: list[Span]) -> Iterator[Op]:
         parts = []
         for span in spans:
-            # The results for these columns by the names of the whole results.
+            # The results for these columns, by the names of the whole results.
             names: dict[str, str] = {}
-            for number in chain:
-                op = self._graph.ops[number]
+            for node_number in chain:
+                op = self._graph.ops[node_number]
                 inputs = []
                 for k, name in enumerate(op.inputs):
-                    is_given = number == product.number and k == 0
-                    axis = -2 if number == product.number and k == 1 and product.is_transposed else -1
+                    is_given = node_number == product.number and k == 0
+                    axis = -2 if node_number == product.number and k == 1 and product.is_transposed else -1
                     part = name if is_given else self._columns(name, span, axis, product.columns)
                     inputs.append(names.get(name, part))
                 (result,) = op.outputs
@@ -89,7 +89,7 @@ class ColumnSplitting(Rewrite):
         yield Op.make("Concat", parts, [result], self._graph.new_name(result, "Concat"), axis=-1)
 
     def _columns(self, name: str, span: Span, axis: int, columns: int) -> str:
-        """Return the name of the columns of a constant, or its own name if it is the same for all columns."""
+        """Return the name of some columns of a constant, or the constant's name if all columns are equal."""
         value = self._values.get(name)
         if value is None or not value.is_constant or value.sizes[axis:][:1] != (columns,):
             return name
@@ -100,7 +100,7 @@ class ColumnSplitting(Rewrite):
 
 
 def _span(piece: FlatPiece, columns: int) -> Span | None:
-    """Return the columns that a piece takes of each row; None if they are not adjacent."""
+    """Return the columns that a piece takes from each row; None if the columns are not adjacent."""
     first = piece.offset % columns
     count, end = 1, first + 1
     for digit in piece.digits:

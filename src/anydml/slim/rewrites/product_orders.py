@@ -87,7 +87,7 @@ class GroupSearch:
                         yield group
 
     def _is_fast(self, product: Product, order: Order) -> bool:
-        """Whether a product is known to be as fast in an order: a batch may have any size, its matrices may not."""
+        """Whether a product is known to be as fast in an order, for any size of the batch."""
         if order.perm == TRANSPOSED:
             return self._stand_ins.is_constant(product.rows) and is_fast_transposed(product.rows)
         sizes = self._values[product.first_factor].sizes
@@ -112,10 +112,10 @@ class GroupSearch:
                     names.append(result)
         return [*orders]
 
-    def _result(self, number: int) -> str:
+    def _result(self, node_number: int) -> str:
         """Return the name of an element-wise node's result; empty for other nodes."""
-        op = self._graph.ops[number]
-        return op.outputs[0] if number != OUTSIDE_GRAPH and is_elementwise(op) else ""
+        op = self._graph.ops[node_number]
+        return op.outputs[0] if node_number != OUTSIDE_GRAPH and is_elementwise(op) else ""
 
     def _size(self, name: str) -> int:
         tensor = self._values[name].tensor
@@ -128,7 +128,7 @@ class GroupSearch:
     def _grown(self, group: Group, first: str) -> Group:
         """Add all nodes that can be computed in the group's order, from a value on, and the gain."""
         entry, count = group.entry, self._size(first)
-        # By value, its elements in the old order.
+        # The elements of each value in the old order.
         before = {group.root: entry.piece if entry else self._piece(group.root)}
         names = [group.root] if len(self._readers.of.get(group.root, ())) <= MAX_GROUP_NODES else []
         while names and len(group.nodes) < MAX_GROUP_NODES:
@@ -148,7 +148,7 @@ class GroupSearch:
         return group
 
     def _gain(self, group: Group, name: str, piece: FlatPiece | None) -> int:
-        """Return how many transpositions of a value are saved, less those that are added; note the sinks."""
+        """Return how many transpositions of a value are saved, less the number that is added; note the sinks."""
         entry = group.entry if name == group.root else None
         is_moved = is_kept = False
         for reader in self._readers.of.get(name, ()):
@@ -162,10 +162,10 @@ class GroupSearch:
                 is_kept = True
         return is_moved + (entry is not None) - is_kept
 
-    def _fits(self, number: int, before: Mapping[str, FlatPiece | None], group: Group, count: int) -> bool:
-        """Whether a node can be computed in the group's order: of values that are in it, and constants."""
+    def _fits(self, node_number: int, before: Mapping[str, FlatPiece | None], group: Group, count: int) -> bool:
+        """Whether a node can be computed in the group's order, from values in that order and constants."""
         values = self._values
-        op = self._graph.ops[number]
+        op = self._graph.ops[node_number]
         (output,) = op.outputs
         if output not in values or self._size(output) != count:
             return False
@@ -219,25 +219,25 @@ class ProductOrdering(Rewrite):
         groups = GroupSearch(self._analysis, self._readers, self._stand_ins).groups()
         if not groups:
             return None
-        of_node = {number: group for group in groups for number in group.nodes}
-        sinks = {number for group in groups for number in group.sinks}
+        of_node = {node_number: group for group in groups for node_number in group.nodes}
+        sinks = {node_number for group in groups for node_number in group.sinks}
         roots = {self._graph.makers[group.root]: group for group in groups if group.entry is None}
         skipped: set[int] = set()
-        for number, op in enumerate(self._graph.ops):
-            product = product_of(self._analysis, number) if number in sinks | roots.keys() else None
-            if number in roots:
+        for node_number, op in enumerate(self._graph.ops):
+            product = product_of(self._analysis, node_number) if node_number in sinks | roots.keys() else None
+            if node_number in roots:
                 assert product is not None, "the search has found it"
-                group, row = roots[number], bias_of(self._analysis, product)
+                group, row = roots[node_number], bias_of(self._analysis, product)
                 # Gemm adds the bias, too.
                 row = row if row and group.order.perm == TRANSPOSED and row[0] in group.nodes else None
                 skipped.update(row[:1] if row else ())
-                self._product(op, product, group.order, number in sinks, row)
-            elif number in skipped:
+                self._product(op, product, group.order, node_number in sinks, row)
+            elif node_number in skipped:
                 continue
             elif product is not None:
                 self._sink(op, product)
-            elif number in of_node:
-                self._elementwise(op, of_node[number].order)
+            elif node_number in of_node:
+                self._elementwise(op, of_node[node_number].order)
             else:
                 self._ops.append(op)
         return self._ops

@@ -50,7 +50,7 @@ class Change(NamedTuple):
         return cls(tuple(old[: len(old) - same]), tuple(new[: len(new) - same]))
 
     def of(self, sizes: Sequence[int]) -> Sizes | None:
-        """Return a changed shape; None if its leading axes are others."""
+        """Return a changed shape; None if the shape has other leading axes."""
         count = len(self.before)
         return (*self.after, *sizes[count:]) if tuple(sizes[:count]) == self.before else None
 
@@ -113,7 +113,7 @@ class LeadingAxes:
         return broadcast if is_variable else None
 
     def accepts(self, op: Op, name: str, change: Change) -> bool:
-        """Whether a node computes the same of a value without its leading axes of size 1, because it broadcasts it."""
+        """Whether a node broadcasts a value, so that the value's leading axes of size 1 can be left out."""
         if (
             op.kind not in BROADCASTING_OPERATORS
             or math.prod(change.before) != 1
@@ -131,7 +131,7 @@ class LeadingAxes:
         )
 
     def with_inputs(self, op: Op, inputs: list[str]) -> Op:
-        """Return a node with inputs of other leading axes; its own axes are counted from the last one."""
+        """Return a node with inputs of other leading axes; its axis attributes become negative."""
         axes = None if op.kind in BROADCASTING_OPERATORS else row_axes(op, self._analysis)
         if axes is None:
             return op.copy_with(inputs)
@@ -149,7 +149,7 @@ class LeadingAxes:
         return new_sizes is not None and self._stand_ins.can_reshape(sizes, new_sizes)
 
     def _keeps_matrices(self, op: Op, change: Change, rank: int) -> bool:
-        """Whether a change leaves the matrices of a MatMul alone, or only changes rows of its first factor."""
+        """Whether a change keeps the matrices of a MatMul, or only changes the rows of the first factor."""
         trailing_count = rank - len(change.before)
         first, second = (len(self._values[name].sizes) for name in op.inputs)
         if min(first, second) < 2 or len(change.after) + trailing_count < 2:
@@ -165,7 +165,9 @@ class ReshapePushing(Rewrite):
     def new_nodes(self) -> list[Op] | None:
         """See `Rewrite.new_nodes`."""
         self._nodes, self._makers, self._readers = self._graph.ops, self._graph.makers, self._graph.readers
-        self._computing = [(number, op) for number, op in enumerate(self._nodes) if not self._analysis.moves(op)]
+        self._computing = [
+            (node_number, op) for node_number, op in enumerate(self._nodes) if not self._analysis.moves(op)
+        ]
         self._axes = LeadingAxes(self._analysis, self._stand_ins)
         self._fused = {product.number: product for product in fused_products(self._analysis)}
         self._names: dict[tuple[str, Sizes], str] = {}
@@ -199,29 +201,31 @@ class ReshapePushing(Rewrite):
         return op.kind in SHAPE_OPERATORS and self._analysis.moves(op)
 
     def _groups(self, change: Change) -> Iterable[set[int]]:
-        """Yield connected nodes that can be changed, without those that take more Reshapes than they save."""
-        remaining = {number for number, op in self._computing if self._axes.changed_inputs(op, change) is not None}
+        """Yield groups of connected nodes that can be changed, without nodes that need more Reshapes than they save."""
+        remaining = {
+            node_number for node_number, op in self._computing if self._axes.changed_inputs(op, change) is not None
+        }
         while remaining:
             group, todo = set[int](), [next(iter(remaining))]
             while todo:
-                number = todo.pop()
-                if number in remaining:
-                    remaining.remove(number)
-                    group.add(number)
-                    todo += self._neighbours(number)
+                node_number = todo.pop()
+                if node_number in remaining:
+                    remaining.remove(node_number)
+                    group.add(node_number)
+                    todo += self._neighbours(node_number)
             is_smaller = True
             while is_smaller:
                 is_smaller = False
-                for number in sorted(group):
-                    smaller_group = group - {number}
-                    if self._cost(smaller_group, {number}, change) < self._cost(group, {number}, change):
+                for node_number in sorted(group):
+                    smaller_group = group - {node_number}
+                    if self._cost(smaller_group, {node_number}, change) < self._cost(group, {node_number}, change):
                         group, is_smaller = smaller_group, True
             if group:
                 yield group
 
-    def _neighbours(self, number: int) -> Iterable[int]:
+    def _neighbours(self, node_number: int) -> Iterable[int]:
         """Yield the nodes that share a value with a node."""
-        op = self._nodes[number]
+        op = self._nodes[node_number]
         for name in (*op.inputs, *op.outputs):
             if name in self._makers:
                 yield self._makers[name]
@@ -230,17 +234,19 @@ class ReshapePushing(Rewrite):
 
     def _cost(self, group: Set[int], numbers: Iterable[int], change: Change) -> int:
         """Return the cost, in Reshapes, of some nodes with their inputs and outputs if a group is changed."""
-        names = {name for number in numbers for op in [self._nodes[number]] for name in (*op.inputs, *op.outputs)}
+        names = {
+            name for node_number in numbers for op in [self._nodes[node_number]] for name in (*op.inputs, *op.outputs)
+        }
         return self._in_runtime(group, numbers, change) + sum(self._reshapes_of(name, group, change) for name in names)
 
     def _in_runtime(self, group: Set[int], numbers: Iterable[int], change: Change) -> int:
         """Return the cost, in Reshapes, of some products and fused sums in runtimes if a group is changed."""
         count = 0
-        for number in numbers:
-            shape = self._fused[number].sizes if number in self._fused else self._sums.get(number)
-            if shape is not None and number in group:
+        for node_number in numbers:
+            shape = self._fused[node_number].sizes if node_number in self._fused else self._sums.get(node_number)
+            if shape is not None and node_number in group:
                 shape = change.of(shape)
-            if number in self._fused:
+            if node_number in self._fused:
                 count += len(shape or ()) != 2
             elif shape is not None and len(shape) == FUSED_AXES:
                 count += SKIP_BYTES * math.prod(shape) // CALL_BYTES
@@ -253,11 +259,11 @@ class ReshapePushing(Rewrite):
         if new is None:
             return 0
         needs_new = needs_old = is_reshaped = False
-        for number in self._readers.get(name, ()):
-            op = self._nodes[number]
-            if number == OUTSIDE_GRAPH:
+        for node_number in self._readers.get(name, ()):
+            op = self._nodes[node_number]
+            if node_number == OUTSIDE_GRAPH:
                 needs_old = True
-            elif number in group:
+            elif node_number in group:
                 needs_new = True
             elif self._is_reshape(op):
                 is_reshaped = is_reshaped or self._values[op.outputs[0]].sizes == new
@@ -265,26 +271,26 @@ class ReshapePushing(Rewrite):
                 needs_old = needs_old or not all(map(self._is_reshaped_by, self._readers.get(op.outputs[0], ())))
             elif not self._axes.accepts(op, name, change):
                 needs_old = True
-        number = self._makers.get(name, OUTSIDE_GRAPH)
-        if number in group:
+        node_number = self._makers.get(name, OUTSIDE_GRAPH)
+        if node_number in group:
             return int(needs_old)
-        op = self._nodes[number]
-        if number == OUTSIDE_GRAPH or not self._analysis.moves(op):
+        op = self._nodes[node_number]
+        if node_number == OUTSIDE_GRAPH or not self._analysis.moves(op):
             return int(needs_new or is_reshaped)
         if self._is_reshape(op):
             return int(needs_old) + int(needs_new and self._values[op.inputs[0]].sizes != new)
         return int(needs_new and (needs_old or not self._is_reshaped_by(self._makers.get(op.inputs[0], OUTSIDE_GRAPH))))
 
-    def _is_reshaped_by(self, number: int) -> bool:
+    def _is_reshaped_by(self, node_number: int) -> bool:
         """Whether a node is a Reshape, which may as well make another shape."""
-        return number != OUTSIDE_GRAPH and self._is_reshape(self._nodes[number])
+        return node_number != OUTSIDE_GRAPH and self._is_reshape(self._nodes[node_number])
 
     def _written(self, of_node: Mapping[int, Change]) -> list[Op]:
-        for number, op in enumerate(self._nodes):
-            if number not in of_node:
+        for node_number, op in enumerate(self._nodes):
+            if node_number not in of_node:
                 self._ops.append(self._without_ones(op, of_node))
                 continue
-            change = of_node[number]
+            change = of_node[node_number]
             inputs = [*op.inputs]
             for k, sizes in (self._axes.changed_inputs(op, change) or {}).items():
                 if self._values[inputs[k]].is_constant:
@@ -302,7 +308,7 @@ class ReshapePushing(Rewrite):
         return self._ops
 
     def _without_ones(self, op: Op, of_node: Mapping[int, Change]) -> Op:
-        """Return a node that stays, but reads the first value whose leading axes of size 1 it does not need without."""
+        """Return a node that is not changed, but reads a value without leading axes of size 1 that it does not need."""
         for k, name in enumerate(op.inputs):
             change = of_node.get(self._makers.get(name, OUTSIDE_GRAPH))
             new = change.of(self._values[name].sizes) if change and name in self._values else None

@@ -54,8 +54,10 @@ class Rewrite:
     def _reshape(self, name: str, shape: Sequence[int], output: str) -> str:
         return self._add("Reshape", [name, self._integers(name, shape)], output)
 
-    def _add(self, kind: str, inputs: Sequence[str], output: str, label: str = "", **attributes: Any) -> str:
-        """Write a node; return the name of its output, which is new if `output` is empty."""
-        output = output or self._graph.new_name(label or inputs[0], kind.lower())
-        self._ops.append(Op.make(kind, inputs, [output], label or self._graph.new_name(output, kind), **attributes))
+    def _add(self, op_type: str, inputs: Sequence[str], output: str, label: str = "", **attributes: Any) -> str:
+        """Write a node; return the name of its output: `output`, or a new name if that is empty."""
+        output = output or self._graph.new_name(label or inputs[0], op_type.lower())
+        self._ops.append(
+            Op.make(op_type, inputs, [output], label or self._graph.new_name(output, op_type), **attributes)
+        )
         return output

@@ -33,7 +33,7 @@ class SignFolding(Rewrite):
         return self._ops if len(self._ops) > len(self._graph.ops) else None
 
     def _product(self, op: Op) -> tuple[Op | None, str]:
-        """Return the Concat and the constant that a node multiplies; None if it does not."""
+        """Return the Concat and the constant that a node multiplies; None for other nodes."""
         for name, constant_name in (op.inputs, op.inputs[::-1]) if op.kind == "Mul" else ():
             join, constant = self._graph.maker(name), self._values.get(constant_name)
             if join is None or join.kind != "Concat" or not self._are_known(name, constant_name):
@@ -46,7 +46,7 @@ class SignFolding(Rewrite):
         return None, ""
 
     def _negate(self, name: str) -> str:
-        """Return the input of the Neg that computes a value; empty if no Neg does, or if it is read repeatedly."""
+        """Return the input of the Neg that computes a value; empty if no Neg does, or several nodes read the value."""
         op = self._graph.maker(name)
         return op.inputs[0] if op is not None and op.kind == "Neg" and self._graph.is_read_once(name) else ""
 

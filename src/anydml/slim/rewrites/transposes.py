@@ -81,14 +81,14 @@ class TransposePushing(Rewrite):
         group = _Group(self._perms[name])
         names = [*self._enter(group, name)]
         while names and len(group.nodes) < MAX_GROUP_NODES:
-            number = names.pop(0)
-            op = self._graph.ops[number]
-            if number == OUTSIDE_GRAPH or number in group.nodes or not self._fits(op, group):
+            node_number = names.pop(0)
+            op = self._graph.ops[node_number]
+            if node_number == OUTSIDE_GRAPH or node_number in group.nodes or not self._fits(op, group):
                 continue
             for operand in op.inputs:
                 if self._perms.get(operand) == group.perm and operand not in group.values:
                     names += self._enter(group, operand)
-            group.nodes.append(number)
+            group.nodes.append(node_number)
             group.values.update(output for output in op.outputs if output)
             names += [reader for output in op.outputs for reader in self._readers.get(output, ())]
         group.nodes.sort()
@@ -110,7 +110,7 @@ class TransposePushing(Rewrite):
             if axes is None or (axes[0] == rank - 1) != (group.perm[axes[0]] == rank - 1):
                 return False
         elif axes and any(group.perm[axis] != axis for axis in range(axes[0], rank)):
-            # Other rows, or sums in another order, would be computed.
+            # The node would normalize other rows, or sum in another order.
             return False
         if op.kind in ("Slice", "Split") and not self._has_constants(op):
             return False
@@ -134,7 +134,9 @@ class TransposePushing(Rewrite):
         group_nodes = {*group.nodes}
         gain = 0
         for name in group.values:
-            readers_outside = [number for number in self._readers.get(name, ()) if number not in group_nodes]
+            readers_outside = [
+                node_number for node_number in self._readers.get(name, ()) if node_number not in group_nodes
+            ]
             size = 2 * self._values[name].bytes
             if name in group.entries:
                 gain += 0 if readers_outside else size
@@ -154,10 +156,10 @@ class TransposePushing(Rewrite):
         return gain
 
     def _written(self, groups: Sequence[_Group]) -> list[Op]:
-        of_node = {number: group for group in groups for number in group.nodes}
+        of_node = {node_number: group for group in groups for node_number in group.nodes}
         names: dict[tuple[int, str], str] = {}
-        for number, op in enumerate(self._graph.ops):
-            group = of_node.get(number)
+        for node_number, op in enumerate(self._graph.ops):
+            group = of_node.get(node_number)
             if group is None:
                 self._ops.append(op)
                 continue
@@ -168,7 +170,7 @@ class TransposePushing(Rewrite):
         return self._ops
 
     def _adapt(self, op: Op, group: _Group, names: dict[tuple[int, str], str]) -> Op:
-        """Return a node in the other order of axes; `names` has the results in that order by group and name."""
+        """Return a node in the other order of axes; `names` has values' names in that order, by group and name."""
         rank = len(group.perm)
         inputs = [*op.inputs]
         for k, name in enumerate(inputs[: _data_count(op)]):

@@ -49,7 +49,7 @@ def text_of(answer: Answer) -> bytes:
         for name, tensor in answer.tensors.items()
     }
     composer = vars(answer.composer)
-    operands = {number: _plain(operand) for number, operand in composer["_operands"].items()}
+    operands = {operand_number: _plain(operand) for operand_number, operand in composer["_operands"].items()}
     document = {
         "tensors": tensors,
         "values": [
@@ -76,7 +76,7 @@ def answer_of(text: bytes) -> Answer:
     name, operands, moves, counts = document["composer"]
     composer = Composer(name)
     vars(composer).update(
-        _operands={int(number): _operand(*fields) for number, fields in operands},
+        _operands={int(operand_number): _operand(*fields) for operand_number, fields in operands},
         _moves=[*map(_move, moves)],
         _counts={int(role): int(count) for role, count in counts.items()},
     )
@@ -108,7 +108,7 @@ def _numbers(parts: Any) -> tuple[int, ...]:
 
 
 def _value(sizes: Any, element_size: Any, parts: Any) -> Value:
-    # A list of pieces begins with a list; a whole operand begins with its number.
+    # A list of pieces begins with a list, a whole operand with its number.
     if parts and isinstance(parts[0], int):
         return Value(_numbers(sizes), int(element_size), None, _access(*parts))
     return Value(_numbers(sizes), int(element_size), tuple(map(_piece, parts)))

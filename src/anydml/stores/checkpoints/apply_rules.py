@@ -85,7 +85,7 @@ def _for_none(rule: Rule, tensors: ComposedTensors) -> ModelError:
 
 
 def _change(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule) -> list[Value]:
-    """Return the results of a rule for a tensor, cached for others that share its value."""
+    """Return the results of a rule for a tensor; cached for other tensors with the same value."""
     place, fields, value = rule.place / rule.action, rule.fields, tensor.value
     if elements_of(tensor.dtype) > 1 and _cuts_blocks(name, tensor, rule):
         raise place.error(

@@ -78,7 +78,7 @@ def _wrong_sizes(path: Path) -> Iterator[str]:
     size = metadata.get("total_size") if isinstance(metadata, dict) else None
     tensors = [*open(index).stores.values()]
     total = sum(tensor.nbytes for tensor in tensors)
-    # Tensors that share elements, as torch.save lets them, may be counted once.
+    # Tensors may share elements in files of torch.save, and are then counted once by some programs.
     shared = sum(size for _, _, size in {(tensor.path, tensor.offset, tensor.nbytes) for tensor in tensors})
     if size not in (total, shared):
         yield f"{index}: total_size is {size}, but the tensors have {total} bytes"

@@ -18,8 +18,11 @@ from pathlib import Path
 
 from anydml.stores.checkpoints.answers import Answer, answer_of
 
-MAX_FILES, MAX_BYTES = 64, 256 << 20
-"""Maximum number of cached results, and of their bytes; the least recently used ones are removed."""
+MAX_FILES = 64
+"""Maximum number of cached results; the least recently used ones are removed."""
+
+MAX_BYTES = 256 << 20
+"""Maximum bytes of all cached results; the least recently used ones are removed."""
 
 DIGEST = hashlib.sha256().digest_size
 
@@ -126,7 +129,7 @@ def _remove_old(cache_folder: Path) -> None:
     """Remove the least recently used results beyond the limits."""
     files = sorted(((path.stat(), path) for path in cache_folder.iterdir()), key=lambda pair: -pair[0].st_mtime_ns)
     size = 0
-    for number, (status, path) in enumerate(files):
+    for file_number, (status, path) in enumerate(files):
         size += status.st_size
-        if number >= MAX_FILES or (number and size > MAX_BYTES):
+        if file_number >= MAX_FILES or (file_number and size > MAX_BYTES):
             path.unlink(missing_ok=True)

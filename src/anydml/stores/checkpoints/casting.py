@@ -25,8 +25,11 @@ from anydml.stores.formats.safetensors import DTYPES, NAMES, is_numpy_dtype, par
 from anydml.stores.formats.store import Store
 from anydml.text import count_noun
 
-FROM, TO = ("F64", "F32", "F16", "BF16"), ("F64", "F32", "F16", "BF16", "F8_E4M3", "F8_E5M2")
-"""The dtypes that are cast, and the dtypes that they are cast to."""
+FROM = ("F64", "F32", "F16", "BF16")
+"""The dtypes that are cast."""
+
+TO = ("F64", "F32", "F16", "BF16", "F8_E4M3", "F8_E5M2")
+"""The dtypes that tensors are cast to."""
 
 
 SHORT = {
@@ -67,7 +70,7 @@ _QUANTIZED = re.compile(r"(i?q|tq|u?int|nf|fp|mxfp|nvfp|w)\d+.*|awq|gptq|gguf|bn
 
 
 def dtype_of(name: str, dtype_name: Any) -> np.dtype[Any]:
-    """Return the dtype of a cast, by any of its names in NumPy, PyTorch, safetensors and other tools.
+    """Return the dtype of a cast by name; names of NumPy, PyTorch, safetensors and other tools are accepted.
 
     Raises:
         ModelError: tensors are not cast to it.
@@ -239,7 +242,7 @@ class _QuantizedTensors(NamedTuple):
                 parts |= {(module, part) for part in _weights_of_scale(match["of"]) if part in module_parts}
                 if module in weights:
                     parts.add(weights[module])
-        # A name without dots belongs to no module, and so tells nothing about other tensors.
+        # A name without dots belongs to no module, and tells nothing about other tensors.
         modules = {module for module, part in parts if not part} - {""}
         return (
             cls(modules, parts, {tensor_name for tensor_name, part in weights.items() if part in parts})
@@ -293,7 +296,7 @@ def _largest(dtype: np.dtype[Any]) -> float:
 
 
 def _swap(tensors: StoredTensors) -> tuple[StoredTensors, list[str]]:
-    """Return the tensors in little-endian order, and a remark on those whose files have another order."""
+    """Return the tensors in little-endian order, and a remark on tensors whose files have another byte order."""
     big_endian = {
         key: tensor.dtype.newbyteorder("<") for key, tensor in tensors.items() if tensor.dtype.byteorder == ">"
     }
@@ -303,7 +306,7 @@ def _swap(tensors: StoredTensors) -> tuple[StoredTensors, list[str]]:
 
 
 def _read_as(tensors: StoredTensors, dtypes: Mapping[str, np.dtype[Any]]) -> StoredTensors:
-    """Return the tensors; some get another dtype when they are read."""
+    """Return the tensors, some of which get another dtype when they are read."""
     sources, stores = {**tensors}, dict[int, Store]()
     for key, dtype in dtypes.items():
         tensor = tensors[key]

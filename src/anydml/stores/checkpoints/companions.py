@@ -26,7 +26,7 @@ _FLOATS = np.dtype(np.float32)
 
 
 class _Weight(NamedTuple):
-    """A weight that is stored as other tensors."""
+    """A weight that is stored as several other tensors."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any] = _FLOATS
@@ -45,7 +45,7 @@ class Companion(NamedTuple):
 
 
 def companion(name: str, model: Model) -> Companion | None:
-    """Return how ranks share one of several tensors that replace a weight; None for other tensors."""
+    """Return how ranks share a tensor that replaces a weight together with others; None for other tensors."""
     for pattern, look in ((_PACKED, _packed_companion), (_FACTOR, _factor_companion), (_INTEGERS, _integer_companion)):
         if match := pattern.fullmatch(name):
             return look(match, model)
@@ -53,7 +53,7 @@ def companion(name: str, model: Model) -> Companion | None:
 
 
 class Looks:
-    """The tensors whose axis depends on other tensors; most models have nearly none.
+    """The tensors whose axis depends on other tensors; most models have few of them.
 
     Args:
         patterns: the patterns of all names, as from `Axes.alike`.
@@ -136,7 +136,7 @@ def _packed_companion(match: re.Match[str], model: Model) -> Companion | None:
         if outputs % ranks or outputs // ranks % per_integer:
             return Companion(weight, _divide(count_noun(per_integer, "output"), outputs, ranks))
         return Companion(weight, ALL if part == "g_idx" else Axis(1))
-    # g_idx has the group of each input in the whole weight; without it, groups are of consecutive inputs.
+    # g_idx has the group of each input in the whole weight; without g_idx, groups consist of consecutive inputs.
     has_names, size = f"{module}.g_idx" in model.tensors, inputs // groups
     unit = per_integer if is_by_inputs else 1
     if inputs % ranks or inputs // ranks % unit:
@@ -168,7 +168,7 @@ def _factor_companion(match: re.Match[str], model: Model) -> Companion | None:
 
 
 def _integer_companion(match: re.Match[str], model: Model) -> Companion | None:
-    """LLM.int8 of bitsandbytes, with one scale per row."""
+    """Return how ranks share a tensor of LLM.int8 of bitsandbytes, which has one scale per row."""
     module, part = match[1], match[2]
     weight, scales = model.tensors.get(f"{module}.weight"), model.tensors.get(f"{module}.SCB")
     if weight is None or scales is None or weight.dtype != np.int8:
@@ -186,7 +186,7 @@ def _integer_companion(match: re.Match[str], model: Model) -> Companion | None:
 
 
 def _number(tensor: Any) -> int | None:
-    """Read the only element of a tensor; None if it has several, or several stores."""
+    """Read the only element of a tensor; None if the tensor has several elements or stores."""
     sources = getattr(tensor, "sources", (tensor,))
     read: Callable[[], Any] | None = getattr(sources[0], "read", None) if len(sources) == 1 else None
     if read is None or sources[0].size != 1:

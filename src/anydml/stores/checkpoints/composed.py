@@ -68,7 +68,7 @@ StoredTensors = Mapping[str, ShardedTensor | Store]
 
 
 def compose_stored(tensors: StoredTensors) -> ComposedTensors:
-    """Return the tensors of a checkpoint; those of one kind share a value."""
+    """Return the tensors of a checkpoint; tensors of one shape and dtype share a value."""
     composed: ComposedTensors = {}
     values: dict[Hashable, Value] = {}
     for name, tensor in tensors.items():
@@ -141,7 +141,7 @@ def _over(value: Value, numbers: Mapping[int, int] | Sequence[int]) -> Value:
 
 
 class WholeTensors:
-    """Tensors that a plan makes, and the distinct values of their parts, of which there are few.
+    """The tensors that a plan makes, and the few distinct values of their parts.
 
     Args:
         tensors: whole tensors by name.
@@ -163,17 +163,17 @@ class WholeTensors:
     def number(self, value: Value, dtype: np.dtype[Any]) -> int:
         """Return the number of the value of a part."""
         key = id(value), id(dtype)
-        if (number := self._number_of_value.get(key)) is None:
-            number = self._number_of_value[key] = len(self.values)
+        if (value_number := self._number_of_value.get(key)) is None:
+            value_number = self._number_of_value[key] = len(self.values)
             self.values.append(value)
             self.kinds.append((value.sizes, dtype))
-        return number
+        return value_number
 
     @cached_property
     def as_parts(self) -> Parts:
         """All tensors, each as a part."""
-        number = self.number
-        value = np.array([number(tensor.value, tensor.dtype) for tensor in self.tensors], np.int32)
+        number_of = self.number
+        value = np.array([number_of(tensor.value, tensor.dtype) for tensor in self.tensors], np.int32)
         return Parts(self, np.arange(value.size, dtype=np.int32), value)
 
 
@@ -217,8 +217,8 @@ def program_of(composer: Composer, files: Sequence[Parts]) -> tuple[CompactProgr
         composed.sources if is_used else ()
         for composed, is_used in zip(tensors.tensors, are_used.tolist(), strict=True)
     ]
-    number = stores.setdefault
-    inputs = np.array([number(store, len(stores)) for used in sources for store in used], np.int32)
+    number_of = stores.setdefault
+    inputs = np.array([number_of(store, len(stores)) for used in sources for store in used], np.int32)
     ends = np.cumsum(np.array([*map(len, sources)], np.int64))
     order = np.argsort(value, kind="stable").astype(np.int32)
     kinds = list[RepeatedMoves]()
@@ -232,7 +232,7 @@ def program_of(composer: Composer, files: Sequence[Parts]) -> tuple[CompactProgr
 
 
 def _moves(value: Value, sources: int) -> tuple[Any, ...]:
-    """Return the moves of a value to the operand after its sources; constants follow it."""
+    """Return the moves of a value to one operand; sources are the operands before, constants those after this one."""
     strides = Layout.packed(value.sizes, value.element_size).strides
 
     class OperandNumbers(dict[int, int]):

@@ -78,8 +78,8 @@ def projections_of(model: Any) -> Iterator[Projection]:
                 continue
             parts = ("gate_proj", "up_proj") if stem == "gate_up_proj" else (stem,)
             is_transposed = module.is_transposed and not is_bias
-            kind = "bias" if is_bias else "weight"
-            yield Projection(f"{prefix}.{name}", prefix, parts, kind, is_transposed, module.is_concatenated)
+            member = "bias" if is_bias else "weight"
+            yield Projection(f"{prefix}.{name}", prefix, parts, member, is_transposed, module.is_concatenated)
 
 
 def per_expert(composer: Composer, tensors: ComposedTensors, model: Any) -> ComposedTensors:

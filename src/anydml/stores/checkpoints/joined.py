@@ -32,7 +32,7 @@ def parts_of(ranks: Sequence[Checkpoint]) -> StoredTensors:
         cuts_by_name = parse_json(rank.metadata.get(PARTS, "").encode("utf-8", "replace"), place, "text")
         for name, store in rank.items():
             cuts = cuts_by_name.get(name) if isinstance(cuts_by_name, dict) else None
-            # The text is compared, because true and 1 are equal, and only one of them is valid.
+            # The text is compared, because true equals 1 in Python, but is not valid here.
             key = repr(cuts), store.shape
             if (boxes := boxes_by_key.get(key)) is None:
                 if cuts is None or not _is_cuts(cuts, store.shape):
@@ -70,7 +70,7 @@ def _boxes(cuts: Sequence[AxisIntervals]) -> Iterator[_Box]:
     places = [[*accumulate((size for _, size in cut), initial=0)] for cut in cuts]
     for digits in product(*(range(len(cut)) for cut in cuts)):
         box = [cut[digit] for cut, digit in zip(cuts, digits, strict=True)]
-        start_in_part = tuple(place[digit] for place, digit in zip(places, digits, strict=True))
+        start_in_part = tuple(coordinate[digit] for coordinate, digit in zip(places, digits, strict=True))
         yield tuple(start for start, _ in box), start_in_part, tuple(size for _, size in box)
 
 

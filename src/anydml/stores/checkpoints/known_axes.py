@@ -74,7 +74,7 @@ _NUMBERED = re.compile(r".*\.[0-9]+(?=\.)", re.DOTALL)
 
 
 class Unknown(NamedTuple):
-    """The reason why a tensor's axis is unknown, and the line of a layout that would define it.
+    """The reason why a tensor's axis is unknown, and the line of a layout that would define the axis.
 
     Attributes:
         reason: continues a sentence that begins with the name.

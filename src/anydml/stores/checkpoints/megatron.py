@@ -42,7 +42,7 @@ class At(NamedTuple):
 
 
 def megatron_folder(folder: Path) -> Path | None:
-    """Return the folder of a checkpoint: the folder itself, or its latest iteration; None if it is not Megatron's.
+    """Return the folder of a checkpoint: a folder itself, or its latest iteration; None if Megatron did not write it.
 
     Raises:
         ModelError: the iteration does not exist.
@@ -151,7 +151,7 @@ def _files(folder: Path, place: JsonPath) -> tuple[dict[At, TorchDict], dict[str
 
 
 def _check(files: Mapping[At, TorchDict], args: Mapping[str, Any], tp: int, place: JsonPath) -> None:
-    """Refuse tensors that ranks share in other ways than along an axis.
+    """Refuse tensors that ranks share, but not along an axis.
 
     Raises:
         ModelError: there are such tensors.
@@ -211,8 +211,8 @@ class _LayerNumbers:
             rank: the rank among those that share experts.
         """
         if match := _EXPERT.fullmatch(name):
-            number = int(match[2] or match[5]) + rank * self._experts[""]
-            name = f"{match[1]}{number}{match[3]}" if match[1] else f"{match[4]}{number}"
+            whole_number = int(match[2] or match[5]) + rank * self._experts[""]
+            name = f"{match[1]}{whole_number}{match[3]}" if match[1] else f"{match[4]}{whole_number}"
         if match := _LAYER.fullmatch(name):
             name = f"{match[1]}{int(match[2]) + before.get(match[1], 0)}{match[3]}"
         return name

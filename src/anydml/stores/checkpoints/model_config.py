@@ -47,7 +47,7 @@ class ModelConfig(NamedTuple):
         return any("num_attention_heads" in part or "n_heads" in part for part in self.parts)
 
     def heads(self, of_keys: bool) -> Iterator[Heads]:
-        """Yield the heads of queries, or those of keys and values, of each part that defines them.
+        """Yield the heads of queries, or of keys and values, for each part of the model that defines heads.
 
         Args:
             of_keys: whether to return those of keys and values.
@@ -67,7 +67,7 @@ class ModelConfig(NamedTuple):
                 yield Heads(groups if of_keys else count, size)
 
     def block(self, axis: int) -> int | None:
-        """Return the rows or columns of a weight that share a scale; None if they are not defined."""
+        """Return the number of rows or columns of a weight that share a scale; None if it is not defined."""
         sizes = {tuple(sizes) for part in self.parts for sizes in _blocks_of(part.get("quantization_config"))}
         return sizes.pop()[axis] if len(sizes) == 1 else None
 

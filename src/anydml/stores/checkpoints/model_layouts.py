@@ -137,7 +137,7 @@ def converted_layout(folder: Path, to: str, is_shared: bool, tensors: ComposedTe
 
 
 def _is_same(converted: ComposedTensor, original: ComposedTensor) -> bool:
-    """Whether a tensor is the given one, even if it was merged with others and split again."""
+    """Whether a tensor has the elements of another one, even if that was merged with others and split again."""
     expected = (
         converted
         if converted.value is original.value

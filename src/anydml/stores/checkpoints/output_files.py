@@ -152,7 +152,7 @@ def plan_checkpoint(
 def _place_of(
     name: str, output: str | os.PathLike[str], scratch: str | os.PathLike[str] | None
 ) -> tuple[Path, Upload | None]:
-    """Return the path at which an output is written, and its final path.
+    """Return the path at which an output is written first, and its final path.
 
     Raises:
         ModelError: it is an address without a `scratch`, or outputs cannot be written there.
@@ -198,8 +198,8 @@ def outputs_of(files: Sequence[OutputFile]) -> Targets:
         new_files.append(file)
         offsets.append(offset_in_file)
     tensor, value = (np.concatenate([getattr(file.parts, name) for file in files]) for name in ("tensor", "value"))
-    number = np.repeat(np.arange(len(files), dtype=np.int32), [offset.size for offset in offsets])
-    return Targets(new_files, number, tensors.names, tensor, tensors.kinds, value, np.concatenate(offsets))
+    file_number = np.repeat(np.arange(len(files), dtype=np.int32), [offset.size for offset in offsets])
+    return Targets(new_files, file_number, tensors.names, tensor, tensors.kinds, value, np.concatenate(offsets))
 
 
 def is_one_file(out: Path) -> bool:
@@ -239,7 +239,7 @@ def _ranks(
 
 
 def _pieces(composer: Composer, rank_tensors: RankTensors) -> tuple[list[tuple[Parts, Numbers]], list[NewPiece]]:
-    """Return each rank's pieces with their numbers in a list of kinds; of equal pieces, the first rank's is kept."""
+    """Return each rank's pieces by number in a list of kinds; of equal pieces, only that of the first rank is kept."""
     numbers: dict[tuple[int, tuple[int, ...]], int] = {}
     values, all_pieces = list[int](), list[NewPiece]()
     value_by_box: dict[tuple[int, tuple[int, ...], tuple[int, ...]], Value] = {}

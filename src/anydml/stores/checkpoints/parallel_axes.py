@@ -49,7 +49,7 @@ class Axes:
         return [f"{message}: no config.json states their number"]
 
     def pattern_keys(self, names: Iterable[str]) -> list[str]:
-        """Return a key per name, equal for names that no pattern distinguishes, such as those of layers and experts."""
+        """Return a key per name, equal for names that no pattern distinguishes, such as names in different layers."""
         all_names = [*names]
         numbered = _NUMBER.sub(".0", "\n".join(all_names)).split("\n")
         if len(numbered) != len(all_names):

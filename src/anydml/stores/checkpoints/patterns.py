@@ -60,7 +60,7 @@ class Pattern:
         return re.fullmatch(self._expression.pattern.replace("[^.]+", ".+"), name, re.DOTALL) is not None
 
     def fill_stars(self, parts: dict[str, str]) -> str:
-        """Return the name with these parts, one of them for each star."""
+        """Return the name of a pattern with parts in place of its stars."""
         try:
             if not self._stars:
                 return self.text.format_map(parts)

@@ -71,8 +71,8 @@ class Placement(NamedTuple):
         """Return the index of a rank among the ranks of each kind."""
         ranks = []
         for count in reversed(self):
-            rank, number = divmod(rank, count)
-            ranks.append(number)
+            rank, index = divmod(rank, count)
+            ranks.append(index)
         return Placement(*reversed(ranks))
 
 
@@ -172,7 +172,7 @@ class RankTensors:
             if looks.may_depend(pattern):
                 weight = weight_of(name, self._model)
                 about = weight and (id(self.tensors[weight].value), pattern_of[weight]), depends_on(name, self._model)
-            # Dtypes by id, because hashing one is slow; equal dtypes with several ids only give more kinds.
+            # Dtypes by id, because hashing a dtype is slow; equal dtypes with several ids only give more kinds.
             key = id(tensor.value), id(tensor.dtype), pattern, about, stages, group
             numbers.append(kind_numbers.setdefault(key, len(kind_numbers)))
         return np.array(numbers, np.int32)
@@ -188,7 +188,7 @@ class RankTensors:
         return self.tensors[self._firsts[kind]]
 
     def shares(self, rank: int) -> dict[int, tuple[AxisIntervals, ...]]:
-        """Return a rank's intervals of the tensors of each kind; kinds of which it has none are left out.
+        """Return a rank's intervals of the tensors of each kind; kinds of which the rank has nothing are left out.
 
         Raises:
             ModelError: as `cuts`.
@@ -212,8 +212,8 @@ class RankTensors:
             key = id(tensor.value), cuts
             if (value := self._values.get(key)) is None:
                 value = self._values[key] = _part(composer, tensor.value, cuts)
-            number = value_of_kind[kind] = self.whole_tensors.number(value, tensor.dtype)
-            cuts_of[number] = cuts
+            value_number = value_of_kind[kind] = self.whole_tensors.number(value, tensor.dtype)
+            cuts_of[value_number] = cuts
         values = value_of_kind[self.kinds]
         tensors = np.flatnonzero(values >= 0).astype(np.int32)
         return Parts(self.whole_tensors, tensors, values[tensors]), cuts_of
@@ -272,7 +272,7 @@ class RankTensors:
 
 
 def _is_of_experts(name: str) -> bool:
-    """Whether a tensor belongs, by its name, to one expert, or to all of them along its first axis."""
+    """Whether a tensor belongs to one expert by its name, or to all experts along its first axis."""
     return "experts" in name.split(".") or _EXPERT.match(name) is not None
 
 

@@ -123,7 +123,7 @@ WHOLE = ("replicate", "replicated_with_grad_allreduce", "all_reduce", "sequence_
 
 
 def axes_of(model: Any) -> Axes:
-    """Return the axes of a model's tensor-parallel plan, which replicates parameters that it does not name.
+    """Return the axes of a model's tensor-parallel plan; parameters that the plan does not name are replicated.
 
     Raises:
         ModelError: the model has no plan, or the plan has an unknown style.
@@ -136,14 +136,14 @@ def axes_of(model: Any) -> Axes:
         )
     axes: dict[str, Axis] = {}
     for name, parameter in model.state_dict().items():
-        kind = re.sub(r"(?<![^.])[0-9]+(?![^.])", "*", name)
-        style = plan.get(kind, plan.get(kind.rpartition(".")[0]))
+        pattern = re.sub(r"(?<![^.])[0-9]+(?![^.])", "*", name)
+        style = plan.get(pattern, plan.get(pattern.rpartition(".")[0]))
         if style == "colwise" and projection_of(name) is not None:
             # The plan does not define heads, which must not be divided; config.json does.
             continue
-        if kind not in axes:
-            axes[kind] = ALL if style is None else _axis(style, parameter.dim(), name)
-    return Axes([(Pattern(kind), axis) for kind, axis in axes.items()])
+        if pattern not in axes:
+            axes[pattern] = ALL if style is None else _axis(style, parameter.dim(), name)
+    return Axes([(Pattern(pattern), axis) for pattern, axis in axes.items()])
 
 
 def _axis(style: str, dimensions: int, name: str) -> Axis:

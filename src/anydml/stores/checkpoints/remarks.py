@@ -66,8 +66,8 @@ def left_out(tensors: Iterable[str], others: Iterable[str]) -> list[str]:
         )
     if left_out_objects := [*others]:
         count = len(left_out_objects)
-        kind = "is not a tensor" if count == 1 else "are not tensors"
-        remarks.append(f"leaves out {count_noun(count, 'object')} that {kind}: {names(left_out_objects)}")
+        predicate = "is not a tensor" if count == 1 else "are not tensors"
+        remarks.append(f"leaves out {count_noun(count, 'object')} that {predicate}: {names(left_out_objects)}")
     return remarks
 
 
@@ -80,7 +80,7 @@ def _training(parts: list[str]) -> int:
 
 
 def about(checkpoint: Checkpoint) -> list[str]:
-    """Return remarks on files that were opened without joining: their part of a checkpoint, and the files left out."""
+    """Return remarks on files that were opened singly: their part of a checkpoint, and the files that are left out."""
     remarks = beside_index(checkpoint) + left_out(checkpoint, checkpoint.other_objects)
     remarks += different_metadata([checkpoint])
     remarks += [f"cannot read {error}" for error in checkpoint.refused.values()]
@@ -111,7 +111,7 @@ def different_metadata(checkpoints: Sequence[Checkpoint]) -> list[str]:
 
 
 def beside_index(checkpoint: Checkpoint) -> list[str]:
-    """Return remarks on files that an index does not name, although they are beside it or have numbered names.
+    """Return remarks on files that an index does not name, although they lie beside the index or have numbered names.
 
     Without an index, return remarks on files whose names do not show that they belong together.
     """

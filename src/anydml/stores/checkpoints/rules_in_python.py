@@ -21,7 +21,7 @@ LayoutFunction = Callable[[dict[str, Any]], Any]
 
 
 def read_python(path: Path) -> tuple[LayoutFunction, list[tuple[Pattern, Axis]]]:
-    """Run a file, and return its function ``layout`` and its ``axes``, if it has any.
+    """Run a file; return its function ``layout`` and its ``axes``, an empty list if there are none.
 
     Raises:
         ModelError: the file cannot be read or run, or does not have a valid ``layout`` and ``axes``.

@@ -24,7 +24,7 @@ Strings = str | Sequence[str]
 
 
 class Selection(NamedTuple):
-    """A selection of tensors, and changes of their names; the steps are applied in this order.
+    """A selection of tensors, and changes of their names; the steps are applied in the order of the fields.
 
     Attributes:
         only: names, prefixes of names up to a dot, or patterns of the selected tensors; all tensors if empty.
@@ -99,7 +99,7 @@ class Selection(NamedTuple):
     def _matching_names(
         self, name: str, option: str, texts: Sequence[str], tensors: Iterable[str], other_objects: Iterable[str]
     ) -> set[str]:
-        """Return the names that any of the strings matches; each string must match one."""
+        """Return the names that any string matches; each string must match at least one name."""
         all_names = [*tensors, *other_objects]
         selected = set[str]()
         for text in texts:
@@ -121,7 +121,7 @@ EVERYTHING = Selection()
 
 
 def _is_for(text: str, name: str) -> bool:
-    """Whether a string is a name, or a prefix of it up to a dot."""
+    """Whether a string is a name, or a prefix of the name up to a dot."""
     beginning = text.removesuffix(".")
     return name == beginning or name.startswith(f"{beginning}.")
 
@@ -153,7 +153,7 @@ def _add_renamed(name: str, tensors: dict[str, T], new: str, tensor: T, option: 
 
 
 def _strip(name: str, prefix: str, tensors: Mapping[str, T]) -> tuple[dict[str, T], list[str]]:
-    """Return the tensors without a prefix of their names, and a remark on those that do not have it."""
+    """Return the tensors without a prefix of their names, and a remark on tensors whose names lack the prefix."""
     beginning = prefix if prefix.endswith(".") else f"{prefix}."
     stripped, unchanged_names = dict[str, T](), list[str]()
     for key, tensor in tensors.items():

@@ -31,7 +31,7 @@ def tensor_of(
     files: OpenFiles | None = None,
     checked_tensors: CheckedTensors | None = None,
 ) -> ShardedTensor | Store:
-    """Return the tensor of pieces that partition it; of equal boxes, one is used.
+    """Return the tensor that pieces partition; of pieces with equal boxes, one is used.
 
     Args:
         name: the name of the tensor.
@@ -101,7 +101,7 @@ def _overlap(pieces: Sequence[StoredPiece], ends: Sequence[Sequence[int]]) -> bo
 
 
 def _check_equal(name: str, pieces: Sequence[StoredPiece], files: OpenFiles) -> None:
-    """Refuse replicas that differ, because any of them may be right."""
+    """Refuse replicas that differ, because none is known to be right."""
     first = pieces[0].store
     if packed := next((piece.store for piece in pieces if piece.store.packed is not None), None):
         raise (JsonPath(str(packed.path)) / name).error(

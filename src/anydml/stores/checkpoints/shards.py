@@ -37,7 +37,7 @@ def stem_of(tensors: StoredTensors, composed_names: Iterable[str]) -> str:
     files = {id(store.path): store.path for store in stores}
     stems = {match[1] if (match := _STEM.match(file.name)) else "model" for file in files.values()}
     stem = stems.pop() if len(stems) == 1 else "model"
-    # In another layout, Mistral's programs do not read them.
+    # Mistral's programs do not read files in another layout.
     return "model" if stem == "consolidated" and not {*composed_names} <= tensors.keys() else stem
 
 
@@ -100,10 +100,10 @@ def files_of_shards(
     sizes = parts.sizes.tolist()
     max_bytes = max_bytes if count is None else _most_of(name, sizes, count)
     firsts, size = [0], 0
-    for number, numbers in enumerate(sizes):
-        is_last = count is not None and len(sizes) - number <= count - len(firsts)
-        if number > firsts[-1] and (size + numbers > max_bytes or is_last):
-            firsts.append(number)
+    for file_number, numbers in enumerate(sizes):
+        is_last = count is not None and len(sizes) - file_number <= count - len(firsts)
+        if file_number > firsts[-1] and (size + numbers > max_bytes or is_last):
+            firsts.append(file_number)
             size = 0
         size += numbers
     if stem in _ONE_FILE and len(firsts) > 1:
@@ -146,7 +146,7 @@ def index_of(files: Sequence[OutputFile]) -> bytes:
     lines = list[tuple[str, str]]()
     for path, (tensors, tensor, _), _, _ in files:
         texts, file = tensors.names.texts, encode_basestring(path.name)
-        lines += [(texts[number], file) for number in tensor.tolist()]
+        lines += [(texts[tensor_number], file) for tensor_number in tensor.tolist()]
     # The same as json.dumps, which is slow with indentation.
     weight_map = ",\n".join([f"    {encode_basestring(name)}: {file}" for name, file in sorted(lines)])
     content = f'{{\n  "metadata": {{\n    "total_size": {total}\n  }},\n  "weight_map": {{\n{weight_map}\n  }}\n}}\n'

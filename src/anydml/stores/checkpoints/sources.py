@@ -174,7 +174,7 @@ def sources_of(
 
 
 def _join_ranks(opened: Sequence[Checkpoint], axes: Axes) -> tuple[StoredTensors, dict[str, ModelError], list[str]]:
-    """Return the tensors of ranks or of stages, errors of those that cannot be joined, and remarks.
+    """Return the tensors of ranks or of stages, errors of tensors that cannot be joined, and remarks.
 
     Raises:
         ModelError: some names are in all ranks, and others are not.
@@ -211,7 +211,7 @@ def _chosen(path: Path, follow: bool) -> ChosenFiles:
 
 
 def _folder_of_training(path: Path, chosen: ChosenFiles) -> Path | None:
-    """Return the folder of a training program or of a file ``.metadata``, if it has no files of whole tensors."""
+    """Return a training program's folder, or that of a file ``.metadata``, if it has no files of whole tensors."""
     if path.name == METADATA and path.is_file():
         return path.parent
     return path if chosen == (None, []) and path.is_dir() and is_trained(path) else None
@@ -261,7 +261,7 @@ def _checkpoint(path: Path, follow: bool) -> Checkpoint:
 
 
 def _files(folder: Path, follow: bool) -> list[Checkpoint]:
-    """Return the files of one of several inputs, if they record their ranks; otherwise the input itself."""
+    """Return the files of one of several inputs, if the files record their ranks; otherwise the input itself."""
     files = _chosen(folder, follow).files
     if files and RANK in opened_file(files[0]).metadata:
         # Missing files are noticed once all inputs are read.

@@ -114,7 +114,7 @@ def _read_consolidated(folder: Path, axes: Axes) -> TrainingCheckpoint:
 
 
 def remark_on_rank(path: Path) -> str | None:
-    """Return a remark on a file with the parts of one rank, if its name tells and files of other ranks are beside it.
+    """Return a remark on a file that has one rank's parts by its name, if files of other ranks lie beside it.
 
     Raises:
         ModelError: it is of stage 3 of DeepSpeed's ZeRO, whose files contain no tensors of the model.

@@ -63,7 +63,7 @@ class ConverterGroup(NamedTuple):
 
 
 class CachedResult(NamedTuple):
-    """The cached result of a converter for one combination of tensors. As the last operation, it replays that result.
+    """The cached result of a converter for one combination of tensors, as an operation that replays the result.
 
     Attributes:
         results: the result of the other operations, once they have been called.
@@ -95,10 +95,10 @@ class Architecture:
             import transformers
             from transformers import conversion_mapping, core_model_loading
 
-            # Imported last, because it takes seconds.
+            # Imported last, because this import takes seconds.
             self._torch = importlib.import_module("torch")
         except (ImportError, OSError) as error:
-            # PyTorch raises OSError if one of its libraries is missing.
+            # PyTorch raises OSError if a shared library is missing.
             raise ModelError(
                 f"convert: transformers' mappings cannot be read ({error}): pip install 'transformers>=5' torch"
             ) from None
@@ -109,8 +109,8 @@ class Architecture:
         try:
             config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
             class_names = [*(config.architectures or ())]
-            kind = getattr(transformers, class_names[0], None) if class_names else transformers.AutoModel
-            if kind is None:
+            model_class = getattr(transformers, class_names[0], None) if class_names else transformers.AutoModel
+            if model_class is None:
                 raise place.error(
                     f"has architecture {show(class_names[0])}, which transformers {transformers.__version__} "
                     "does not have"
@@ -118,7 +118,7 @@ class Architecture:
             if getattr(config, "quantization_config", None) is not None:
                 raise place.error("has a quantization_config: its tensors are computed from others, and not moved")
             with self._torch.device("meta"):
-                self.model = kind(config) if class_names else kind.from_config(config)
+                self.model = model_class(config) if class_names else model_class.from_config(config)
         except ModelError:
             raise
         except Exception as error:
@@ -339,12 +339,12 @@ class Architecture:
         converter = deepcopy(group.converter)
         if cached is not None:
             converter.operations = [*(() if cached.results else converter.operations), cached]
-        kinds = {tensor.dtype for of_pattern in members.values() for tensor in of_pattern}
+        dtypes = {tensor.dtype for of_pattern in members.values() for tensor in of_pattern}
         with suppress(AttributeError):
             # Casts to the dtype of the parameter do nothing, because tensors keep their dtypes.
             parameter = self.model.get_parameter(group.first)
-            if len(kinds) == 1 and (kind := kinds.pop()).is_floating_point:
-                parameter.data = parameter.data.to(kind)
+            if len(dtypes) == 1 and (dtype := dtypes.pop()).is_floating_point:
+                parameter.data = parameter.data.to(dtype)
         for pattern, part_names in members.items():
             for part_tensor in part_names:
                 converter.add_tensor(group.first, group.first, pattern, part_tensor)

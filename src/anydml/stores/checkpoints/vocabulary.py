@@ -20,7 +20,7 @@ _VOCABULARY = re.compile(
 
 
 def without_padding(composer: Composer, tensors: ComposedTensors, words: int | None) -> ComposedTensors:
-    """Return the tensors, with those of a vocabulary cut to a number of rows; None keeps all rows.
+    """Return the tensors; tensors of a vocabulary are cut to a number of rows. None keeps all rows.
 
     Raises:
         ModelError: there is no tensor of a vocabulary, or one has fewer rows.

@@ -51,7 +51,7 @@ def elements_of(dtype: np.dtype[Any]) -> int:
 
 
 def _whole_of(dtype: np.dtype[Any]) -> tuple[int, ...] | None:
-    """Return the shape of a tensor that is one item of a dtype; None if the items are blocks of rows."""
+    """Return the shape of a tensor that is a single item of a dtype; None if items are blocks of rows."""
     title = dtype.fields[dtype.names[0]][2:] if dtype.fields and dtype.names else ()
     return tuple(map(int, title[0].split())) if title else None
 

@@ -67,7 +67,7 @@ class ChunkGrid:
         return cls(shape, chunk, dtype, 0, "", False, None, True, b"", chunk, offset)
 
     def with_one_chunk_per_file(self, edges: tuple[tuple[int, ...], ...] | None) -> ChunkGrid:
-        """Return the grid with one chunk per file, since shards with chunks of varying sizes have several indices."""
+        """Return the grid with one chunk per file: shards with chunks of varying sizes have several indices."""
         is_own = self.is_own and self.shard is None and edges is not None
         chunk = (
             self.file
@@ -108,11 +108,11 @@ class ChunkGrid:
         edges = self.edges[axis]
         return max(0, bisect_right(edges, low) - 1), bisect_left(edges, high)
 
-    def sizes(self, number: Sequence[int]) -> tuple[int, ...]:
+    def sizes(self, chunk: Sequence[int]) -> tuple[int, ...]:
         """Return the sizes of a chunk, including elements outside the array."""
         if self.edges is None:
             return self.chunk
-        return tuple(edges[k + 1] - edges[k] for k, edges in zip(number, self.edges, strict=True))
+        return tuple(edges[k + 1] - edges[k] for k, edges in zip(chunk, self.edges, strict=True))
 
     @property
     def is_sharded(self) -> bool:
@@ -129,25 +129,25 @@ class ChunkGrid:
         """Chunks of a file along each axis."""
         return [a // b for a, b in zip(self.file, self.chunk, strict=True)]
 
-    def place(self, number: Sequence[int]) -> tuple[tuple[int, ...], int]:
+    def place(self, chunk: Sequence[int]) -> tuple[tuple[int, ...], int]:
         """Return the numbers along each axis of a chunk's file, and the number of the chunk in it."""
         ratio, position = self._ratio, 0
-        for k, count in zip(number, ratio, strict=True):
+        for k, count in zip(chunk, ratio, strict=True):
             position = position * count + k % count
-        return tuple(k // count for k, count in zip(number, ratio, strict=True)), position
+        return tuple(k // count for k, count in zip(chunk, ratio, strict=True)), position
 
     def inside(self, file: Sequence[int]) -> list[range]:
         """Return the numbers along each axis of a file's chunks that contain elements of the array."""
         columns = zip(file, self._ratio, self.shape, self.chunk, strict=True)
         return [range(k * count, min((k + 1) * count, -(-size // c))) for k, count, size, c in columns]
 
-    def name(self, number: Sequence[int]) -> str:
+    def name(self, chunk: Sequence[int]) -> str:
         """Return the path of a chunk's file, relative to the folder of the array."""
         if self.shard is not None:
-            number = self.place(number)[0]
+            chunk = self.place(chunk)[0]
         if self.is_prefixed:
-            return self.separator.join(["c", *map(str, number)])
-        return self.separator.join(map(str, number)) or "0"
+            return self.separator.join(["c", *map(str, chunk)])
+        return self.separator.join(map(str, chunk)) or "0"
 
     def intersecting(self, box: Box) -> Iterator[tuple[int, ...]]:
         """Yield the numbers of the chunks that intersect a box, grouped by file."""
@@ -193,9 +193,9 @@ class ChunkGrid:
             for row in rows.values():
                 yield from (row[k : k + most] for k in range(0, len(row), most))
 
-    def box(self, number: Sequence[int]) -> Box:
+    def box(self, chunk: Sequence[int]) -> Box:
         """Return the box of elements of a chunk, clipped to the array."""
         if self.edges is not None:
-            columns = zip(number, self.edges, self.shape, strict=True)
+            columns = zip(chunk, self.edges, self.shape, strict=True)
             return tuple((edges[k], min(size, edges[k + 1])) for k, edges, size in columns)
-        return tuple((k * c, min(size, (k + 1) * c)) for k, c, size in zip(number, self.chunk, self.shape, strict=True))
+        return tuple((k * c, min(size, (k + 1) * c)) for k, c, size in zip(chunk, self.chunk, self.shape, strict=True))

@@ -25,7 +25,7 @@ class Later(Protocol):
 
 
 def content_bytes(content: bytes | Later) -> bytes:
-    """Return the bytes of a content; those of a `Later` are generated now."""
+    """Return the bytes of a content; the bytes of a `Later` are generated now."""
     return content if isinstance(content, bytes) else content.make()
 
 
@@ -90,7 +90,7 @@ class FileTensors(NamedTuple):
 
 
 def bytes_of(kinds: Sequence[ShapeAndDtype]) -> Numbers:
-    """Return bytes of tensors by their shapes and dtypes."""
+    """Return the size in bytes of each tensor, from shapes and dtypes."""
     return np.array([math.prod(shape) * dtype.itemsize for shape, dtype in kinds], np.int64)
 
 

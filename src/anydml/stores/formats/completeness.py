@@ -12,8 +12,14 @@ from anydml.files.json_path import JsonPath, names, show
 from anydml.stores.formats.store import Checkpoint
 from anydml.text import count_noun, escape_controls
 
-RANK, RANKS, PARTS = "anydml_rank", "anydml_ranks", "anydml_parts"
-"""Keys of ``__metadata__`` in files of ranks: the rank, the number of ranks, and the rank's part of each tensor."""
+RANK = "anydml_rank"
+"""Key of a file's rank in ``__metadata__``."""
+
+RANKS = "anydml_ranks"
+"""Key of the number of ranks in ``__metadata__``."""
+
+PARTS = "anydml_parts"
+"""Key of the rank's part of each tensor in ``__metadata__``."""
 
 SHARDING = "DCP_SHARDING_INFO"
 """Key of ``__metadata__`` in files of ``HuggingFaceStorageWriter``, with the offsets of pieces."""
@@ -50,8 +56,8 @@ def check_numbers(files: Iterable[Path], place: JsonPath) -> None:
     shards = set[int]()
     for file in files:
         if match := _NUMBERED.fullmatch(file.name):
-            kind = match["head"], match["of"], int(match["count"]), match["tail"]
-            sets.setdefault(kind, {})[int(match["number"])] = len(match["number"])
+            name_parts = match["head"], match["of"], int(match["count"]), match["tail"]
+            sets.setdefault(name_parts, {})[int(match["number"])] = len(match["number"])
             if shard := _SHARD.match(file.name):
                 shards.add(int(shard["number"]))
     for (head, of, count, tail), numbers in sets.items():
@@ -61,10 +67,12 @@ def check_numbers(files: Iterable[Path], place: JsonPath) -> None:
                 f"has number {last} of {count_noun(count, 'file')} {head}…{tail} that begin with {first}: "
                 "files of several sets are mixed"
             )
-        missing = (number for number in range(first, first + count) if number not in numbers)
+        missing = (file_number for file_number in range(first, first + count) if file_number not in numbers)
         if first_missing := [*islice(missing, 10)]:
             digits, width = next(iter(numbers.values())), len(str(count))
-            lost = (f"{head}{number:0{digits}}{of}{count:0{max(digits, width)}}{tail}" for number in first_missing)
+            lost = (
+                f"{head}{file_number:0{digits}}{of}{count:0{max(digits, width)}}{tail}" for file_number in first_missing
+            )
             is_of_ranks = _RANK.search(head) is not None
             what_to_do = "add them" if is_of_ranks else "name a single file to read it without the others"
             raise place.error(
@@ -96,7 +104,7 @@ def check_one(files: Iterable[Path], place: JsonPath) -> None:
 
 
 def _with_sets(files: Sequence[Path]) -> Iterator[tuple[tuple[str, ...], Path]]:
-    """Yield the files with the common part of their set's names: names that differ in one number form a set."""
+    """Yield files with the common part of the names in their set; names that differ in one number form a set."""
     files_by_pattern: dict[str, list[Path]] = {}
     for file in files:
         if len(key := set_of(file)) > 1:
@@ -131,7 +139,7 @@ def remarks_on_counts(checkpoints: Iterable[Checkpoint]) -> Iterator[str]:
 
 
 def _count_of(opened: Checkpoint) -> int:
-    """Return the number of files that a file belongs to, by its name or, for a GGUF file, its metadata; or 1."""
+    """Return the number of files in a file's set, from its name or, in a GGUF file, from metadata; else 1."""
     count_text = opened.metadata.get("split.count", "")
     return max(count_in_name(opened.path), int(count_text) if count_text.isdecimal() and len(count_text) < 10 else 1)
 

@@ -35,7 +35,7 @@ Place = tuple[Store, tuple[int, ...]]
 
 
 def zero_folder(folder: Path) -> Path | None:
-    """Return a checkpoint's folder: the folder itself, or the one that ``latest`` names; None if it is not DeepSpeed's.
+    """Return a checkpoint's folder: a folder itself, or the one that ``latest`` names; None if not DeepSpeed's.
 
     Raises:
         ModelError: that file names no folder in it.
@@ -104,7 +104,7 @@ def read_zero(folder: Path) -> DistributedContent:
 
 
 def _files(folder: Path, place: JsonPath) -> tuple[list[TorchDict], list[TorchDict]]:
-    """Return the files of the model and those of the optimizer, by rank; of the model one in stages below 3.
+    """Return the files of the model and of the optimizer, by rank; in stages below 3, the model has one file.
 
     Raises:
         ModelError: a file is of an unknown kind or of a second model-parallel rank, or is missing.
@@ -125,9 +125,9 @@ def _files(folder: Path, place: JsonPath) -> tuple[list[TorchDict], list[TorchDi
                 "ranks in order, with the axes of a layout and only module"
             )
         to[int(match["rank"] or 0)] = entry
-    for kind, by_rank in (("model", model), ("optim", shards)):
+    for noun, by_rank in (("model", model), ("optim", shards)):
         if missing := sorted({*range(max(by_rank, default=0))} - {*by_rank}):
-            raise place.error(f"lacks the file …_{kind}_states.pt of rank {', '.join(map(str, missing[:10]))}")
+            raise place.error(f"lacks the file …_{noun}_states.pt of rank {', '.join(map(str, missing[:10]))}")
     if not model:
         raise place.error("has no file …_model_states.pt, which tells the shapes of tensors")
     return [*map(read_torch_dict, sorted(model.values(), key=_rank))], [
@@ -191,17 +191,19 @@ def _tensors_by_group(
     shapes: Sequence[Mapping[str, tuple[int, ...]]], ranks: Sequence[Sequence[Store]], paddings: Any,
     place: JsonPath,
 ) -> dict[str, tuple[tuple[int, ...], list[Place]]]:  # fmt: skip
-    """Return tensors of stages 1 and 2: the groups of all ranks, one after the other, are the weights of a group."""
+    """Return tensors of stages 1 and 2: concatenated over all ranks, a group has the weights one after the other."""
     shapes_of: dict[str, tuple[tuple[int, ...], list[Place]]] = {}
     if len(shapes) != len(ranks[0]):
         raise place.error(f"has {len(ranks[0])} groups of weights, but param_shapes describe {len(shapes)}")
-    for number, of_group in enumerate(shapes):
-        stores = [rank[number] for rank in ranks]
-        group_gaps = paddings[number] if isinstance(paddings, (list, tuple)) and len(paddings) > number else None
+    for group_number, of_group in enumerate(shapes):
+        stores = [rank[group_number] for rank in ranks]
+        group_gaps = (
+            paddings[group_number] if isinstance(paddings, (list, tuple)) and len(paddings) > group_number else None
+        )
         gaps = [0] * len(of_group) if group_gaps is None else list(group_gaps)
         if len(gaps) != len(of_group) or any(type(gap) is not int or not 0 <= gap < 1 << 30 for gap in gaps):
             raise place.error(
-                f"has {len(of_group)} weights in group {number}, but not as many param_alignment_paddings"
+                f"has {len(of_group)} weights in group {group_number}, but not as many param_alignment_paddings"
             )
         offset = 0
         for (name, shape), gap in zip(of_group.items(), gaps, strict=True):
@@ -210,7 +212,9 @@ def _tensors_by_group(
         # The last rank is padded, to a multiple of twice the number of ranks.
         unit, end = 2 * len(ranks), sum(store.size for store in stores)
         if -(-offset // unit) != -(-end // unit):
-            raise place.error(f"has {end} elements in group {number} of weights, but their shapes add up to {offset}")
+            raise place.error(
+                f"has {end} elements in group {group_number} of weights, but their shapes add up to {offset}"
+            )
     return shapes_of
 
 

@@ -32,7 +32,7 @@ ALIGNMENT = 64
 
 
 class NewPiece(NamedTuple):
-    """A piece that tensors of one kind have in common.
+    """A piece, in a form that many tensors share.
 
     Attributes:
         kind: number of the tensors' kind.
@@ -54,7 +54,7 @@ class NewPiece(NamedTuple):
 def new_distributed(
     folder: Path, names: TensorNames, pieces: Sequence[NewPiece], files: Sequence[tuple[Numbers, Numbers]]
 ) -> tuple[Targets, dict[Path, Content]]:
-    """Return targets for the pieces of all files, in order, and the content of ``.metadata`` by its path.
+    """Return targets for the pieces of all files, in order, and the content of the file ``.metadata``.
 
     Args:
         folder: the folder of the checkpoint.
@@ -70,11 +70,11 @@ def new_distributed(
     around = list[tuple[bytes, bytes]]()
     for shape, dtype in kinds:
         if dtype not in _NAMES:
-            number = next(k for k, piece in enumerate(pieces) if piece.dtype == dtype)
+            file_number = next(k for k, piece in enumerate(pieces) if piece.dtype == dtype)
             name = next(
-                names.texts[tensor[kinds_here == number][0]]
+                names.texts[tensor[kinds_here == file_number][0]]
                 for tensor, kinds_here in files
-                if (kinds_here == number).any()
+                if (kinds_here == file_number).any()
             )
             raise (JsonPath(str(folder)) / name).error(not_of_format(dtype, "PyTorch", DTYPES_OF_TORCH))
         around.append(_bytes_around(shape, dtype, _NAMES[dtype]))
@@ -82,7 +82,7 @@ def new_distributed(
     heads, tails = (np.array([len(part[k]) for part in around], np.int64) for k in (0, 1))
     contents = tuple(part for pair in around for part in pair)
     new_files, offsets, stored_pieces = list[NewFile](), [np.empty(0, np.int64)], list[_FilePieces]()
-    for number, (tensor, piece) in enumerate(files):
+    for file_number, (tensor, piece) in enumerate(files):
         kinds_of_file = kind_of[piece]
         ends = np.cumsum(heads[kinds_of_file] + sizes[kinds_of_file] + tails[kinds_of_file])
         starts = ends - (heads + sizes + tails)[kinds_of_file]
@@ -90,7 +90,7 @@ def new_distributed(
         other_bytes = KnownBytes(
             known_starts, np.stack([2 * kinds_of_file, 2 * kinds_of_file + 1], 1).ravel(), contents
         )
-        path = folder / f"__{number}_0.distcp"
+        path = folder / f"__{file_number}_0.distcp"
         new_files.append(NewFile(path, b"", int(ends[-1]) if kinds_of_file.size else 0, other_bytes))
         offsets.append(starts + heads[kinds_of_file])
         stored_pieces.append(_FilePieces(path.name, tensor, piece))
@@ -147,12 +147,12 @@ class _Metadata:
             kinds[entry.tensor] = kind_of_piece[entry.piece]
         name_of_tensor = np.zeros(len(texts), np.uint32)
         present = np.flatnonzero(kinds >= 0).tolist()
-        name_of_tensor[present] = [memo.put(_plain(texts[number])) for number in present]
+        name_of_tensor[present] = [memo.put(_plain(texts[name_number])) for name_number in present]
         starts = [memo.put(_size(piece.start)) for piece in self.pieces]
         kind_opcodes = self._of_kinds(memo, starts)
         state, planned = list[bytes](), list[bytes]()
-        for number, kind in zip(name_of_tensor[present].tolist(), kinds[present].tolist(), strict=True):
-            name = memo.get(number)
+        for name_number, kind in zip(name_of_tensor[present].tolist(), kinds[present].tolist(), strict=True):
+            name = memo.get(name_number)
             state += [name, kind_opcodes[kind]]
             planned += [name, name, b"\x85"]
         stored = [self._places(memo, entry, offset, name_of_tensor, np.array(starts, np.uint32))
@@ -217,23 +217,23 @@ class _Memo:
 
     def put(self, value: bytes) -> int:
         """Return the number by which a value is fetched; the value must not change."""
-        if (number := self._known.get(value)) is None:
-            number = self._known[value] = _FIRST + len(self._known)
-            self.parts.append(value + b"r" + number.to_bytes(4, "little") + b"0")
-        return number
+        if (memo_number := self._known.get(value)) is None:
+            memo_number = self._known[value] = _FIRST + len(self._known)
+            self.parts.append(value + b"r" + memo_number.to_bytes(4, "little") + b"0")
+        return memo_number
 
     @staticmethod
-    def get(number: int) -> bytes:
+    def get(memo_number: int) -> bytes:
         """Return the opcodes that fetch a value."""
-        return b"h%c" % number if number < 256 else b"j" + number.to_bytes(4, "little")
+        return b"h%c" % memo_number if memo_number < 256 else b"j" + memo_number.to_bytes(4, "little")
 
     def once(self, value: bytes) -> bytes:
-        """Return the opcodes that fetch a value, which is added if it is new."""
+        """Return the opcodes that fetch a value; a new value is added to the memo."""
         return self.get(self.put(value))
 
-    def object(self, kind: str, module: str = "metadata", **state: bytes) -> bytes:
+    def object(self, class_name: str, module: str = "metadata", **state: bytes) -> bytes:
         """Return the opcodes of an object of torch.distributed.checkpoint with its attributes."""
-        new_object = self.once(_name(f"torch.distributed.checkpoint.{module}", kind)) + b")\x81"
+        new_object = self.once(_name(f"torch.distributed.checkpoint.{module}", class_name)) + b")\x81"
         return (
             new_object + _dict(part for key, value in state.items() for part in (self.once(_plain(key)), value)) + b"b"
         )
@@ -258,12 +258,14 @@ def _size(sizes: tuple[int, ...]) -> bytes:
     return _name("torch", "Size") + b"(" + _plain(sizes) + b"tR"
 
 
-def _bytes_around(shape: tuple[int, ...], dtype: np.dtype[Any], kind: str) -> tuple[bytes, bytes]:
+def _bytes_around(shape: tuple[int, ...], dtype: np.dtype[Any], class_name: str) -> tuple[bytes, bytes]:
     """Return the bytes before and after the elements of a tensor in a file of ``torch.save``."""
     size = math.prod(shape) * dtype.itemsize
     storage = _plain("storage") + _name("torch.storage", "UntypedStorage") + b"".join(map(_plain, ("0", "cpu", size)))
     values = b"".join(map(_plain, (0, shape, Layout.packed(shape, 1).strides, False)))
-    arguments = b"(" + storage + b"tQ" + values + _name("collections", "OrderedDict") + b")R" + _name("torch", kind)
+    arguments = (
+        b"(" + storage + b"tQ" + values + _name("collections", "OrderedDict") + b")R" + _name("torch", class_name)
+    )
     state = b"\x80\x02" + _name("torch._utils", "_rebuild_tensor_v3") + b"(" + arguments + b"tR."
     head, directory = b"", b""
     small = {"data.pkl": state, "byteorder": b"little", "version": b"3\n"}

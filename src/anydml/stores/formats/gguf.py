@@ -37,8 +37,11 @@ SPLIT = ("split.no", "split.count", "split.tensors.count")
 ALIGNMENT = 32
 """Default alignment of tensors, which a key may change."""
 
-MAX_NAME, MAX_KEY = 63, (1 << 16) - 1
-"""Maximum size in bytes of a tensor's name, which ggml reads (the document says 64), and of a key."""
+MAX_NAME = 63
+"""Maximum size in bytes of a tensor's name that ggml reads; the document says 64."""
+
+MAX_KEY = (1 << 16) - 1
+"""Maximum size in bytes of a key."""
 
 MAX_TENSORS, MAX_KEYS, MAX_TEXT, MAX_DIMENSIONS, MAX_DEPTH = 1 << 20, 1 << 16, 1 << 24, 4, 4
 
@@ -104,9 +107,9 @@ class _Reader:
         self.bytes_left -= size
         return content
 
-    def number(self, kind: str) -> Any:
+    def number(self, struct_code: str) -> Any:
         """Return a number."""
-        return struct.unpack(f"<{kind}", self.take(struct.calcsize(f"<{kind}")))[0]
+        return struct.unpack(f"<{struct_code}", self.take(struct.calcsize(f"<{struct_code}")))[0]
 
     def text(self) -> str:
         """Read a string."""
@@ -115,11 +118,11 @@ class _Reader:
             raise self._place.error(f"has a string of {size} bytes; the maximum is {MAX_TEXT}")
         return self.take(size).decode("utf-8", "replace")
 
-    def value(self, kind: int, depth: int = 0) -> Any:
+    def value(self, value_type: int, depth: int = 0) -> Any:
         """Return the value of a key; None for an array, which is skipped."""
-        if kind == _TEXT:
+        if value_type == _TEXT:
             return self.text()
-        if kind == _ARRAY and depth < MAX_DEPTH:
+        if value_type == _ARRAY and depth < MAX_DEPTH:
             inner, count = self.number("I"), self.number("Q")
             if inner in _VALUES:
                 self.skip(count * struct.calcsize(f"<{_VALUES[inner]}"))
@@ -127,11 +130,12 @@ class _Reader:
                 for _ in range(min(count, self.bytes_left)):
                     self.value(inner, depth + 1)
             return None
-        if kind not in _VALUES:
+        if value_type not in _VALUES:
             raise self._place.error(
-                f"has a value of the unknown type {kind}: the file is damaged, or newer than this version of anydml"
+                f"has a value of the unknown type {value_type}: the file is damaged, or newer than this version of "
+                "anydml"
             )
-        return self.number(_VALUES[kind])
+        return self.number(_VALUES[value_type])
 
     def skip(self, size: int) -> None:
         """Skip bytes."""
@@ -192,13 +196,13 @@ def _stores(
     size: int,
     place: JsonPath,
 ) -> tuple[dict[str, Store], dict[str, ModelError]]:
-    """Return the tensors, and errors of those of unknown types, by name, from names, shapes, types and offsets."""
+    """Return the tensors, and errors for tensors of unknown types, by name, from names, shapes, types and offsets."""
     stores, refused, ends = dict[str, Store](), dict[str, ModelError](), list[tuple[int, int, str]]()
-    for name, shape, kind, offset in descriptions:
+    for name, shape, tensor_type, offset in descriptions:
         if name in stores or name in refused:
             raise place.error(f"has {show(name)} twice")
         try:
-            sizes, dtype = _kind(shape, kind, place / name)
+            sizes, dtype = _kind(shape, tensor_type, place / name)
         except ModelError as error:
             refused[name] = error
             continue
@@ -225,17 +229,17 @@ def _stores(
     return stores, refused
 
 
-def _kind(shape: tuple[int, ...], kind: int, place: JsonPath) -> tuple[tuple[int, ...], np.dtype[Any]]:
+def _kind(shape: tuple[int, ...], tensor_type: int, place: JsonPath) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Return the shape and dtype of a type, perhaps in blocks.
 
     Raises:
         ModelError: the type is not known, or rows are not whole blocks.
     """
-    if kind in TYPES:
-        return shape, TYPES[kind]
-    if kind not in QUANTIZED:
-        raise place.error(f"is of the unknown type {kind}")
-    return shape_in_blocks(QUANTIZED[kind], shape, place), DTYPES_OF_BLOCKS[QUANTIZED[kind]]
+    if tensor_type in TYPES:
+        return shape, TYPES[tensor_type]
+    if tensor_type not in QUANTIZED:
+        raise place.error(f"is of the unknown type {tensor_type}")
+    return shape_in_blocks(QUANTIZED[tensor_type], shape, place), DTYPES_OF_BLOCKS[QUANTIZED[tensor_type]]
 
 
 def with_file_type(metadata: Mapping[str, str], dtype: np.dtype[Any] | None) -> dict[str, str]:
@@ -244,11 +248,11 @@ def with_file_type(metadata: Mapping[str, str], dtype: np.dtype[Any] | None) -> 
     The key with the dtype of most tensors, if that is unquantized, gets the new dtype, or is left out.
     """
     new_metadata = {**metadata}
-    old = {f"{number}" for number in FILE_TYPES.values()}
+    old = {f"{file_type}" for file_type in FILE_TYPES.values()}
     if dtype is not None and new_metadata.get(FILE_TYPE) in old:
         del new_metadata[FILE_TYPE]
-        if (number := FILE_TYPES.get(NAMES.get(dtype, ""))) is not None:
-            new_metadata[FILE_TYPE] = KeyText.of(number, struct.pack("<II", 4, number))
+        if (file_type := FILE_TYPES.get(NAMES.get(dtype, ""))) is not None:
+            new_metadata[FILE_TYPE] = KeyText.of(file_type, struct.pack("<II", 4, file_type))
     return new_metadata
 
 
@@ -258,11 +262,11 @@ def make_gguf_header(tensors: FileTensors, metadata: Mapping[str, str], place: J
     Raises:
         ModelError: the format does not support the dtype or the number of dimensions, or a name or key is too long.
     """
-    kinds = {dtype: kind for kind, dtype in TYPES.items()}
-    kinds |= {DTYPES_OF_BLOCKS[name]: kind for kind, name in QUANTIZED.items()}
+    type_numbers = {dtype: tensor_type for tensor_type, dtype in TYPES.items()}
+    type_numbers |= {DTYPES_OF_BLOCKS[name]: tensor_type for tensor_type, name in QUANTIZED.items()}
     descriptions, relative, end = list[bytes](), list[int](), 0
     for name, (shape, dtype) in tensors.items():
-        if dtype not in kinds:
+        if dtype not in type_numbers:
             raise (place / name).error(not_of_format(dtype, "GGUF", map(str, TYPES.values())))
         if not 0 < len(shape) <= MAX_DIMENSIONS:
             raise (place / name).error(f"has shape {[*shape]}; GGUF has 1 to {MAX_DIMENSIONS} dimensions")
@@ -274,7 +278,9 @@ def make_gguf_header(tensors: FileTensors, metadata: Mapping[str, str], place: J
         relative.append(end)
         descriptions.append(
             _encode_text(name)
-            + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape_in_elements(shape, dtype)[::-1], kinds[dtype], end)
+            + struct.pack(
+                f"<I{len(shape)}QIQ", len(shape), *shape_in_elements(shape, dtype)[::-1], type_numbers[dtype], end
+            )
         )
         end += math.prod(shape) * dtype.itemsize
     if wrong := [key for key in metadata if not key.isascii() or len(key) > MAX_KEY]:

@@ -172,8 +172,8 @@ def _dataset(data: Any, path: Path, attributes: Mapping[str, Any]) -> Iterator[t
             raise ValueError(
                 f"has a chunk at {[*chunk_info.chunk_offset]} that was written without some of the filters"
             )
-        number = (str(first // size) for first, size in zip(chunk_info.chunk_offset, chunk, strict=True))
-        yield ".".join(number), Range(path, base + chunk_info.byte_offset, chunk_info.size)
+        chunk_number = (str(first // size) for first, size in zip(chunk_info.chunk_offset, chunk, strict=True))
+        yield ".".join(chunk_number), Range(path, base + chunk_info.byte_offset, chunk_info.size)
 
 
 def _chunks(data: Any) -> list[Any]:
@@ -210,15 +210,15 @@ def _base(data: Any, chunks: Sequence[Any], path: Path) -> int:
 def _codecs(data: Any, dtype: np.dtype[Any]) -> Iterator[dict[str, Any]]:
     plist = data.id.get_create_plist()
     for k in range(plist.get_nfilters()):
-        number, _, values, name = plist.get_filter(k)
-        if number not in FILTERS:
-            filter_name = name.decode("latin-1") or number
+        filter_number, _, values, name = plist.get_filter(k)
+        if filter_number not in FILTERS:
+            filter_name = name.decode("latin-1") or filter_number
             raise ValueError(f"has filter {filter_name}, which Zarr does not have: replace it by h5repack -f GZIP=4")
-        yield FILTERS[number]((dtype.itemsize,) if number == 2 else values)
+        yield FILTERS[filter_number]((dtype.itemsize,) if filter_number == 2 else values)
 
 
 def _axes(data: Any) -> list[str]:
-    """Return the names of the axes by their scales; empty unless every axis has one."""
+    """Return the names of the axes, from their scales; empty unless every axis has a scale."""
     if not data.ndim:
         return []
     if data.attrs.get("CLASS") == b"DIMENSION_SCALE" and data.ndim == 1:
@@ -233,7 +233,7 @@ def _axes(data: Any) -> list[str]:
 
 
 def _attributes(of: Any) -> tuple[dict[str, Any], list[str]]:
-    """Return the attributes that JSON can represent, and the names of the others."""
+    """Return the attributes that JSON can represent, and the names of all other attributes."""
     attributes, lost = dict[str, Any](), list[str]()
     for name in of.attrs:
         if name in OF_LIBRARIES:

@@ -54,7 +54,7 @@ class IcechunkObject(NamedTuple):
         try:
             return _wait_for(getattr(self.store, name)(self.name, *arguments))
         except Exception as error:
-            # icechunk wraps the errors of its storage in its own types.
+            # icechunk wraps errors of the storage in its own types.
             line = _first_line(error)
             if "virtual chunk" in line:
                 line = "its bytes are in another file, which is not read: write references of VirtualiZarr as JSON"
@@ -118,7 +118,7 @@ def write_icechunk(folder: Path, path: Path, names: Sequence[str]) -> None:
     to_buffer = default_buffer_prototype().buffer.from_bytes
     try:
         session = icechunk.Repository.create(icechunk.local_filesystem_storage(str(path))).writable_session(BRANCH)
-        # The groups and arrays first, and an array before its chunks.
+        # Groups and arrays come first, and each array before its chunks.
         for name in sorted(names, key=lambda name: (not name.endswith("zarr.json"), name.count("/"), name)):
             _wait_for(session.store.set(name, to_buffer((folder / name).read_bytes())))
         session.commit("Written by anydml")
@@ -146,13 +146,13 @@ def _wait_for(call: Coroutine[Any, Any, Any]) -> Any:
 
 @cache
 def _loop() -> asyncio.AbstractEventLoop:
-    """Return a loop of asyncio in a thread of its own: zarr-python's may be the one that waits here."""
+    """Return an asyncio loop in a new thread: zarr-python's loop may be the caller, which waits."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="anydml-icechunk", daemon=True).start()
     return loop
 
 
 def _first_line(error: Exception) -> str:
-    """Return the first line of an error of icechunk, which goes on with where in its sources it was."""
+    """Return the first line of an error of icechunk: the other lines are places in icechunk's sources."""
     lines = [line.strip(" │×╰─▶") for line in str(error).splitlines()]
     return next((line for line in lines if line), type(error).__name__).removeprefix("x ")[:200]

@@ -108,17 +108,17 @@ class PathInFile(Address):
         yield from (self / name for name in self.references.inside.get(self.key, ()))
 
     def inside(self) -> Iterator[Any]:
-        """Yield the names of all objects in the folder, and in folders in it, as properties ``path``."""
+        """Yield the names of all objects in the folder and its subfolders, as properties ``path``."""
         start = f"{self.key}/" if self.key else ""
         yield from ({"path": name} for name in self.references.objects if name.startswith(start))
 
     def state(self) -> tuple[Any, ...]:
-        """Return a value that changes with the file, or with any that it refers to."""
+        """Return a value that changes with the file, and with every file that it refers to."""
         return _state(self.file), self.references.state()
 
 
 def locate_inside(name: str, value: object) -> Path:
-    """Locate a path as `locate` does; one in a file that holds a Zarr hierarchy is a `PathInFile`.
+    """Locate a path as `locate` does; a path in a file that holds a Zarr hierarchy is a `PathInFile`.
 
     Raises:
         ModelError: as in `locate`, or the file is broken, or the library is missing that reads it.
@@ -141,7 +141,7 @@ def locate_inside(name: str, value: object) -> Path:
 
 
 def _is_current(path: Path) -> bool:
-    """Whether the references of a file were read, and it has not changed since."""
+    """Whether the references of a file were read, and the file has not changed since."""
     cached = _KNOWN.get(str(path))
     if cached is not None and cached[0] != _state(path):
         del _KNOWN[str(path)]
@@ -171,7 +171,7 @@ def _forget_others(path: Path) -> None:
 
 
 def lost_of(path: Path) -> list[str]:
-    """Return the names of attributes that are left out of the array or group at a path, and of its members."""
+    """Return the names of attributes that are left out of the array or group at a path, and of all its members."""
     if not isinstance(path, PathInFile):
         return []
     start = f"{path.key}/" if path.key else ""
@@ -204,7 +204,7 @@ def absolute_path(path: Path) -> Path:
 
 
 def _kind(path: Path) -> Any:
-    """Return the function that reads the references of a file; None of others."""
+    """Return the function that reads the references of a file; None for a file without references."""
     if path.is_dir():
         return references_of_n5 if is_n5(path) else references_of_icechunk
     with path.open("rb") as file:
@@ -227,7 +227,7 @@ def _split_path(path: PathInFile) -> tuple[str, str]:
     for file in _KNOWN:
         if text == file or text.startswith(file + os.sep):
             return file, text[len(file) + 1 :].replace(os.sep, "/")
-    # In another process than the one that opened it.
+    # This is not the process that opened the path.
     file = next(
         str(candidate)
         for candidate in (Path(text), *Path(text).parents)

@@ -11,7 +11,7 @@ from anydml.stores.formats.gguf import SPLIT
 
 
 class JoinedMetadata(Mapping[str, str]):
-    """The metadata of files, without the keys that number these.
+    """The metadata of files, without the keys that number the files.
 
     Args:
         folder: the folder of the files, for errors.
@@ -49,12 +49,12 @@ class JoinedMetadata(Mapping[str, str]):
 
 
 def last_values(files: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """Return the metadata of files, with the last file's values on differences; one file keeps keys that number it."""
+    """Return the metadata of files; where values differ, the last file decides. One file keeps all keys."""
     documents = [*files]
-    number = SPLIT if len(documents) > 1 else ()
-    return {key: value for metadata in documents for key, value in metadata.items() if key not in number}
+    split_keys = SPLIT if len(documents) > 1 else ()
+    return {key: value for metadata in documents for key, value in metadata.items() if key not in split_keys}
 
 
 def are_different(first: str, second: str) -> bool:
-    """Whether two values differ; texts of arrays in GGUF files are only their lengths."""
+    """Whether two values differ; arrays of GGUF files are compared by their raw bytes."""
     return first != second or getattr(first, "raw", None) != getattr(second, "raw", None)

@@ -60,7 +60,7 @@ def references_of_kerchunk(path: Path, place: JsonPath) -> References:
 def _object(
     reference: Any, path: Path, templates: Mapping[str, Any], file_paths: dict[str, Path], place: JsonPath
 ) -> bytes | Range:
-    """Return the bytes of an object, or where they lie."""
+    """Return the bytes of an object, or the path, offset and length of the bytes."""
     if isinstance(reference, dict):
         return json.dumps(reference).encode()
     if isinstance(reference, str):

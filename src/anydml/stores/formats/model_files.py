@@ -11,8 +11,11 @@ from anydml.errors import ModelError
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath, names, show
 
-INDEX, BIN_INDEX = ".safetensors.index.json", ".bin.index.json"
-"""Suffixes of the names of indexes; those of Hugging Face are called model.safetensors.index.json."""
+INDEX = ".safetensors.index.json"
+"""Suffix of indexes of safetensors files; those of Hugging Face are called model.safetensors.index.json."""
+
+BIN_INDEX = ".bin.index.json"
+"""Suffix of indexes of files of ``torch.save``."""
 
 METADATA = ".metadata"
 """The file that describes a checkpoint of torch.distributed.checkpoint, in its folder."""
@@ -104,7 +107,7 @@ def choose_files(folder: Path, follow: bool) -> ChosenFiles:
 
 
 def _check_alone(chosen: str | None, others_here: Sequence[str], place: JsonPath) -> None:
-    """Refuse a folder with several checkpoints, because programs differ in which of them they read.
+    """Refuse a folder with several checkpoints, because programs differ in which checkpoint they read.
 
     Args:
         chosen: name of the file or index; None if those of a training program are read, where there are some.
@@ -117,7 +120,7 @@ def _check_alone(chosen: str | None, others_here: Sequence[str], place: JsonPath
     rivals = [name for name in others_here if name == METADATA]
     if chosen is None or not (_FIRST.fullmatch(chosen) or _SECOND.fullmatch(chosen)):
         rivals += [name for name in others_here if _OF_TRAINING.fullmatch(name)][:1]
-        # Beside an index of such files, others may be its own.
+        # If an index of such files exists, the others may belong to the index.
         is_rival = _SECOND.fullmatch if chosen is not None and chosen.endswith(BIN_INDEX) else _OF_TORCH.fullmatch
         if chosen is not None or rivals:
             rivals += [name for name in others_here if is_rival(name) and name != _same_variant(chosen)]
@@ -143,7 +146,7 @@ def _same_variant(name: str | None) -> str | None:
 
 
 def _is_file_or_missing(path: Path) -> bool:
-    # At addresses, the first is one request, and the second may be several.
+    # At an address, the first test is one request, and the second may be several.
     return path.is_file() or not path.is_dir()
 
 
@@ -163,7 +166,7 @@ def _is_of_model(file: Path) -> bool:
 
 
 def _usual(indexes: Sequence[Path], place: JsonPath) -> Path:
-    """Return the index of a folder: model's, or else the only one without a variant such as fp16 in its name.
+    """Return the index of a folder: that of ``model``, or else the only one without a variant such as fp16 in its name.
 
     Raises:
         ModelError: there are several.

@@ -116,26 +116,26 @@ def _array(path: Path, fields: Json) -> Iterator[tuple[str, bytes | Range]]:
         ValueError: the array has unsupported properties.
         LookupError: attributes of its compression are missing.
     """
-    shape, block, kind = (fields[key] for key in OF_ARRAYS)
+    shape, block, type_name = (fields[key] for key in OF_ARRAYS)
     if not _are_sizes(shape, 0) or not _are_sizes(block, 1) or len(shape) != len(block):
         raise ValueError(
             f"has dimensions {show(str(shape))} and blockSize {show(str(block))}: "
             "both must be lists of as many sizes, and those of blocks 1 or more"
         )
-    if kind not in DTYPES:
-        raise ValueError(f"has dataType {show(str(kind))}, whose elements are not numbers of 1 to 8 bytes")
-    dtype = np.dtype(str(kind))
+    if type_name not in DTYPES:
+        raise ValueError(f"has dataType {show(str(type_name))}, whose elements are not numbers of 1 to 8 bytes")
+    dtype = np.dtype(str(type_name))
     rank, blocks = len(shape), dict[tuple[int, ...], tuple[Path, tuple[int, ...]]]()
-    for number, file in _files(path, rank):
-        if all(k * size < axis_size for k, size, axis_size in zip(number, block, shape, strict=True)):
-            blocks[number] = file, _sizes(file, rank)
+    for block_index, file in _files(path, rank):
+        if all(k * size < axis_size for k, size, axis_size in zip(block_index, block, shape, strict=True)):
+            blocks[block_index] = file, _sizes(file, rank)
     edges = _edges(shape, block, blocks)
     endian: Json = {"name": "bytes", "configuration": {"endian": "big"}} if dtype.itemsize > 1 else {"name": "bytes"}
     axes = fields.get("axes")
     are_names = isinstance(axes, list) and len(axes) == rank and all(isinstance(axis, str) for axis in axes)
     attributes = {k: v for k, v in fields.items() if k not in (*OF_ARRAYS, "compression", "compressionType", "n5")}
     document = {
-        "zarr_format": 3, "node_type": "array", "shape": shape, "data_type": kind, "fill_value": 0,
+        "zarr_format": 3, "node_type": "array", "shape": shape, "data_type": type_name, "fill_value": 0,
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": block}},
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
         "codecs": [_transpose_codec(rank), endian, *_compressors(fields, dtype.itemsize)],
@@ -144,8 +144,8 @@ def _array(path: Path, fields: Json) -> Iterator[tuple[str, bytes | Range]]:
     }  # fmt: skip
     files = {"zarr.json": json.dumps(document).encode()}
     yield from (files if edges is None else with_edges(files, edges)).items()
-    for number, (file, _) in blocks.items():
-        yield "/".join(["c", *map(str, number)]), Range(file, 4 + 4 * rank, None)
+    for block_index, (file, _) in blocks.items():
+        yield "/".join(["c", *map(str, block_index)]), Range(file, 4 + 4 * rank, None)
 
 
 def as_plain(metadata: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -191,11 +191,11 @@ def _transpose_codec(rank: int) -> Json:
 
 
 def _files(folder: Path, rank: int) -> Iterator[tuple[tuple[int, ...], Path]]:
-    """Yield the files of blocks, by their numbers."""
+    """Yield the files of blocks, each with the block's numbers along the axes."""
     with os.scandir(folder) as entries:
         all_entries = [*entries]
     for entry in all_entries:
-        # Other spellings of a number, such as 01, are not names of blocks.
+        # Names of blocks have numbers without leading zeros.
         if not entry.name.isdecimal() or str(int(entry.name)) != entry.name:
             continue
         if rank == 1 and entry.is_file():
@@ -206,7 +206,7 @@ def _files(folder: Path, rank: int) -> Iterator[tuple[tuple[int, ...], Path]]:
 
 
 def _sizes(file: Path, rank: int) -> tuple[int, ...]:
-    """Return the sizes of a block by its header.
+    """Return the sizes of a block, from its header.
 
     Raises:
         ValueError: the header is broken, or its block's elements are not numbers.
@@ -233,11 +233,11 @@ def _edges(
     for axis, (axis_size, size) in enumerate(zip(shape, block, strict=True)):
         last = max(0, axis_size - 1) // size
         last_size = axis_size - last * size
-        at_end = {sizes[axis] for number, (_, sizes) in blocks.items() if number[axis] == last}
+        at_end = {sizes[axis] for block_index, (_, sizes) in blocks.items() if block_index[axis] == last}
         end = last_size if at_end == {last_size} else size
         ends.append((last, end))
-        for number, (file, sizes) in blocks.items():
-            if sizes[axis] != (end if number[axis] == last else size):
+        for block_index, (file, sizes) in blocks.items():
+            if sizes[axis] != (end if block_index[axis] == last else size):
                 raise ValueError(
                     f"has a block of sizes {[*sizes]}, {file}, but other blocks have {size}, and {end} at the end of "
                     f"axis {axis}: let TensorStore copy it to a Zarr folder"

@@ -108,14 +108,14 @@ def make_header(
     Raises:
         ModelError: the format has no such dtype or name, or the header would be too long.
     """
-    # Files of ranks share a list of kinds, most of which are of other files.
+    # Files of ranks share one list of kinds, and each file uses few of the kinds.
     used, kind = np.unique(tensors.kind, return_inverse=True)
     tensors = tensors._replace(kinds=[tensors.kinds[k] for k in used.tolist()], kind=kind.astype(np.int32))
     entries = list[str]()
-    for number, (shape, dtype) in enumerate(tensors.kinds):
+    for tensor_number, (shape, dtype) in enumerate(tensors.kinds):
         dtype_name = name_of(dtype) if name_of(dtype) in PARTS_OF_BYTES else NAMES.get(dtype)
         if dtype_name is None:
-            name = tensors.names.texts[tensors.name[np.flatnonzero(tensors.kind == number)[0]]]
+            name = tensors.names.texts[tensors.name[np.flatnonzero(tensors.kind == tensor_number)[0]]]
             raise (place / name).error(not_of_format(dtype, "safetensors", NAMES.values()))
         entries.append(f'{{"dtype":"{dtype_name}","shape":{_encode(shape_in_elements(shape, dtype))},"data_offsets":')
     texts = tensors.names.texts

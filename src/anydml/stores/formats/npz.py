@@ -130,7 +130,7 @@ def _entries(path: Path, place: JsonPath, start: int, length: int | None, may_be
 
 
 def read_npz(path: Path, place: JsonPath) -> FileContent:
-    """Return the arrays of a .npz file; those of Python objects and of records are refused individually.
+    """Return the arrays of a .npz file; arrays of Python objects and of records are refused one by one.
 
     Raises:
         ModelError: the file is broken, or its compression is not NumPy's.

@@ -163,7 +163,7 @@ _DISTRIBUTED = "is a distributed checkpoint of PyTorch's: anydml reshard makes w
 
 
 def _what_is_in(entries: Sequence[Path]) -> str:
-    """Return the error of a folder that cannot be opened: its kind, and the remedy."""
+    """Return the error for a folder that cannot be opened: it says what the folder holds, and what to do."""
     if not entries:
         return "is an empty folder: name a file, or a folder that has some"
     folder_names = {entry.name for entry in entries if entry.is_dir()}

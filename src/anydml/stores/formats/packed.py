@@ -25,7 +25,7 @@ Read = Callable[[memoryview, int], object]
 
 
 class _Point(NamedTuple):
-    """A decoder, the numbers of bytes that it got and has decoded, and the CRC-32 of the latter."""
+    """A decoder, the numbers of encoded and of decoded bytes so far, and the CRC-32 of the decoded ones."""
 
     decoder: Any
     bytes_read: int

@@ -16,8 +16,11 @@ from anydml.stores.formats.icechunk import require_icechunk, write_icechunk
 from anydml.stores.formats.zarr_metadata import GROUP_FILES
 from anydml.stores.formats.zip_store import is_zip_store
 
-ZIP, ICECHUNK = ".zip", ".icechunk"
-"""Suffixes of zip stores and of repositories of Icechunk that are written."""
+ZIP = ".zip"
+"""Suffix of zip stores that are written."""
+
+ICECHUNK = ".icechunk"
+"""Suffix of repositories of Icechunk that are written."""
 
 LONG_AGO = (1980, 1, 1, 0, 0, 0)
 """The time of entries of zip files, so that equal arrays make equal files."""
@@ -67,9 +70,11 @@ def check_replaced(path: Path, array_file: re.Pattern[str], place: JsonPath) -> 
         raise place.error("is not a zip store of Zarr, and is not replaced: name another, or remove it first")
     with place.reading(), zipfile.ZipFile(path) as file:
         all_names = [name for name in file.namelist() if not name.endswith("/")]
-        kinds = {name: _kind(file, name) for name in all_names}
-    arrays = {name.rpartition("/")[0] for name, kind in kinds.items() if kind == "array"}
-    foreign = [name for name, kind in kinds.items() if kind is None and not _is_inside(name, arrays, array_file)]
+        node_types = {name: _kind(file, name) for name in all_names}
+    arrays = {name.rpartition("/")[0] for name, node_type in node_types.items() if node_type == "array"}
+    foreign = [
+        name for name, node_type in node_types.items() if node_type is None and not _is_inside(name, arrays, array_file)
+    ]
     if foreign:
         raise place.error(f"has {names(foreign)} beside arrays and groups of Zarr; it is not replaced: name another")
 
@@ -80,8 +85,8 @@ def _kind(file: zipfile.ZipFile, name: str) -> str | None:
     if last != "zarr.json":
         return "array" if last == ".zarray" else "group" if last in GROUP_FILES else None
     node = json.loads(file.read(name))
-    kind = node.get("node_type") if isinstance(node, dict) else None
-    return kind if kind in ("array", "group") else None
+    node_type = node.get("node_type") if isinstance(node, dict) else None
+    return node_type if node_type in ("array", "group") else None
 
 
 def _is_inside(name: str, arrays: set[str], array_file: re.Pattern[str]) -> bool:

@@ -55,7 +55,7 @@ class PickledDict(list[tuple[Any, Any]]):
 
 
 def dict_of(value: Any) -> dict[str, Any]:
-    """Return the items of a dict, or of an object that has them, such as an OrderedDict, whose keys are texts."""
+    """Return the items of a dict, or of an object with items such as an OrderedDict, whose keys are strings."""
     items = value.items if isinstance(value, PickledCall) else value if isinstance(value, PickledDict) else ()
     return {key: value for key, value in items if isinstance(key, str)}
 
@@ -96,7 +96,7 @@ _NOTHING = frozenset(("PROTO", "FRAME"))
 
 
 def read_pickle(content: bytes, place: JsonPath, max_bytes: int = MAX_BYTES) -> Any:
-    """Return the content of a pickle: numbers, texts, lists, tuples, and the classes of this module.
+    """Return the content of a pickle: numbers, strings, lists, tuples, and objects of the classes of this module.
 
     Raises:
         ModelError: the pickle is broken, or too large.
@@ -129,7 +129,7 @@ class _BoundedReader:
 
 
 def next_pickle(file: BinaryIO, place: JsonPath, max_bytes: int = MAX_BYTES) -> Any:
-    """Return the content of a pickle, as `read_pickle`, in a file, which is then behind it.
+    """Return the content of the next pickle in a file, as `read_pickle` does, and advance the file behind it.
 
     Raises:
         ModelError: the pickle is broken, or too large.
@@ -261,8 +261,8 @@ class _Machine:
     _newobj = _reduce
 
     def _newobj_ex(self, _: Any) -> None:
-        _, arguments, kind = self._stack.pop(), self._stack.pop(), self._stack.pop()
-        self._stack.append(PickledCall(kind, arguments))
+        _, arguments, class_ = self._stack.pop(), self._stack.pop(), self._stack.pop()
+        self._stack.append(PickledCall(class_, arguments))
 
     def _build(self, _: Any) -> None:
         state = self._stack.pop()

@@ -28,8 +28,11 @@ MAX_CACHED_HEADERS = 64
 _RECORD = struct.Struct("<4s12xI8x3H")
 """The head of a record of the directory: its signature, the checksum, and lengths of the name and two fields."""
 
-_NAME, _CHECKSUM = 46, 16
-"""Offsets in bytes of the name and of the checksum in a record."""
+_NAME = 46
+"""Offset of the name in a record, in bytes."""
+
+_CHECKSUM = 16
+"""Offset of the checksum in a record, in bytes."""
 
 _LOCAL_CHECKSUM = 14
 """Offset in bytes of the checksum in the header before an entry."""
@@ -59,7 +62,7 @@ class PieceReader(OpenFiles):
         self._known: dict[int, list[_ParsedPiece]] = {}
 
     def read(self, path: Path, place: JsonPath, start: int, length: int) -> FileContent | Store:
-        """Return the tensor of a piece, from a parsed piece with equal headers if there is one.
+        """Return the tensor of a piece; a cached piece with equal headers saves parsing.
 
         Args:
             path: the path of the file.
@@ -117,7 +120,7 @@ def _cacheable_piece(file: BinaryIO, store: Store, start: int, length: int) -> I
         size = length - archive.start_dir
     last = max(header_offset for header_offset in headers.values() if header_offset < store.offset)
     decides = [header_offset for name, header_offset in headers.items() if name.endswith(("/data.pkl", "/byteorder"))]
-    # The entry of the elements is the last one before them.
+    # The entry of the elements is the last entry before the elements.
     if max(decides) < last and size <= MAX_HEADER:
         directory = _without_checksums(read_at(file, start + length - size, size))
         yield _ParsedPiece(header, directory, last + _LOCAL_CHECKSUM, store)

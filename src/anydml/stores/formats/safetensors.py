@@ -51,7 +51,7 @@ PARTS_OF_BYTES = {"F4": 4, "F6_E2M3": 6, "F6_E3M2": 6}
 
 
 def is_numpy_dtype(dtype: np.dtype[Any]) -> bool:
-    """Whether this is a dtype of NumPy itself, which a .npy file can have."""
+    """Whether a dtype is NumPy's own, so that a .npy file can store it."""
     return dtype.isbuiltin != 2 and not dtype.hasobject and dtype.names is None and dtype.subdtype is None
 
 
@@ -61,8 +61,11 @@ MAX_HEADER = 100_000_000
 MAX_DIMENSIONS = 64
 """NumPy's."""
 
-METADATA, ENTRY = "__metadata__", ("dtype", "shape", "data_offsets")
-"""Names of the objects of a header, and of a tensor's fields."""
+METADATA = "__metadata__"
+"""Name of the object of a header that holds metadata."""
+
+ENTRY = ("dtype", "shape", "data_offsets")
+"""Names of the fields of a tensor's object, in the usual order."""
 
 
 def read_safetensors(path: Path, place: JsonPath) -> FileContent:
@@ -132,7 +135,7 @@ class _Entry(NamedTuple):
 
 
 def _compact() -> Callable[[Sequence[tuple[str, Any]]], tuple[Any, ...]]:
-    """Return a hook that parses objects of a header to entries, and others to tuples: there may be many."""
+    """Return a hook that parses a header's entries to `_Entry` and other JSON objects to tuples, to save memory."""
     kinds: dict[str, tuple[Any, Any, str]] = {}
 
     def fields_of_pairs(pairs: Sequence[tuple[str, Any]]) -> tuple[Any, ...]:
@@ -227,7 +230,7 @@ def _metadata(metadata: Any, place: JsonPath) -> dict[str, str]:
 def _stores(
     path: Path, entries: dict[str, Any], start: int, size: int, place: JsonPath
 ) -> tuple[dict[str, Store], dict[str, ModelError]]:
-    """Return the tensors, and errors of those whose elements are not whole bytes, by name."""
+    """Return the tensors, and errors for tensors whose elements are not whole bytes, by name."""
     kinds: dict[str, tuple[np.dtype[Any] | None, str, tuple[int, ...], int]] = {}
     rows = []
     for name, entry in entries.items():
@@ -263,7 +266,7 @@ def _stores(
 
 
 def _fields(entry: Any, place: JsonPath, name: str) -> _Entry:
-    """Return the entry of an object that has other fields, too, or another order."""
+    """Return the entry of an object with further fields, or with its fields in another order."""
     fields = _plain(entry, place)
     # Like the safetensors library, ignore keys that are not in the format.
     ends = fields.get("data_offsets") if isinstance(fields, dict) and {*fields} >= {*ENTRY} else None
@@ -310,7 +313,7 @@ def _kind(name: Any, sizes: Any, place: JsonPath) -> tuple[np.dtype[Any] | None,
 def _sizes(sizes: Any, place: JsonPath) -> tuple[int, ...]:
     if not isinstance(sizes, list) or len(sizes) > MAX_DIMENSIONS:
         raise place.error(f"must be an array of at most {MAX_DIMENSIONS} sizes, not {show(sizes)}")
-    for number, value in enumerate(sizes):
+    for axis, value in enumerate(sizes):
         if type(value) is not int or not 0 <= value < 1 << 63:
-            raise (place / number).error(f"must be an integer from 0, not {show(value)}")
+            raise (place / axis).error(f"must be an integer from 0, not {show(value)}")
     return tuple(sizes)

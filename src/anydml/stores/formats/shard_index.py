@@ -59,7 +59,7 @@ def _sum(data: bytes) -> bytes:
 
 
 def index_of(configuration: Mapping[str, Any], shard: Sequence[int]) -> ShardIndex | None:
-    """Return the form of a sharding codec's indices; None if anydml cannot read them itself."""
+    """Return the form of a sharding codec's indices; None if anydml cannot read such indices itself."""
     codecs = list[Any](configuration.get("index_codecs") or ())
     names = [codec["name"] for codec in codecs]
     if names not in (["bytes"], ["bytes", "crc32c"]):

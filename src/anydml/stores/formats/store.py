@@ -35,7 +35,7 @@ REQUEST_BYTES = 16 << 20
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Pause the garbage collector while a hundred thousand objects are created, which it would visit repeatedly."""
+    """Pause the garbage collector, which would visit a hundred thousand new objects again and again."""
     was_enabled = gc.isenabled()
     try:
         gc.disable()
@@ -129,11 +129,11 @@ class StoredPiece(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is its whole store."""
+        """Whether the piece is the whole store."""
         return self.shape == self.store.shape
 
 
-# Not frozen: a checkpoint may have a hundred thousand, and making a frozen one takes three times as long.
+# Not frozen: a checkpoint may have a hundred thousand stores, and to make a frozen one takes three times as long.
 @dataclass(slots=True, eq=False)
 class Store(StoredArray):
     """An array in a file, whose elements have not been read.

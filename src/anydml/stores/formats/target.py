@@ -32,7 +32,7 @@ Content = bytes | Path | Later
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KnownBytes(Sequence[tuple[int, bytes]]):
-    """Bytes of a file beside its elements, by their offsets in rising order; many may be equal.
+    """Bytes of a file that are not elements, by ascending offsets; many of the contents may be equal.
 
     Attributes:
         offsets: in the file.
@@ -46,7 +46,7 @@ class KnownBytes(Sequence[tuple[int, bytes]]):
 
     @classmethod
     def of(cls, parts: Sequence[tuple[int, bytes]] = ()) -> KnownBytes:
-        """Return parts, by their offsets."""
+        """Return known bytes, from contents by offset."""
         offsets = np.array([offset for offset, _ in parts], np.int64)
         return cls(offsets, np.arange(len(parts)), tuple(content for _, content in parts))
 
@@ -86,7 +86,7 @@ class KnownBytes(Sequence[tuple[int, bytes]]):
                     ]
 
     def state(self) -> bytes:
-        """Return bytes that identify these parts."""
+        """Return bytes that identify these offsets and contents."""
         return b"".join([self.offsets.tobytes(), self.numbers.tobytes(), repr(self.contents).encode()])
 
     def __len__(self) -> int:

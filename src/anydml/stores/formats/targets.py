@@ -40,7 +40,7 @@ class Targets(Sequence[Target]):
     def of(cls, targets: Sequence[Target]) -> Self:
         """Return the columns of single targets."""
         files = {id(target.file): target.file for target in targets}
-        numbers = {key: number for number, key in enumerate(files)}
+        numbers = {key: file_number for file_number, key in enumerate(files)}
         kinds: dict[ShapeAndDtype, int] = {}
         kind = [kinds.setdefault((target.shape, target.dtype), len(kinds)) for target in targets]
         return cls(
@@ -65,9 +65,9 @@ class Targets(Sequence[Target]):
         units: Numbers = np.array([dtype.itemsize for _, dtype in self.kinds], np.int64)[self.kind]
         return units
 
-    def of_file(self, number: int) -> Self:
+    def of_file(self, file_number: int) -> Self:
         """Return the targets of a file."""
-        numbers = np.flatnonzero(self.file == number)
+        numbers = np.flatnonzero(self.file == file_number)
         columns = {column: getattr(self, column)[numbers] for column in ("file", "name", "kind", "offset")}
         return replace(self, **columns)
 
@@ -93,7 +93,7 @@ class Targets(Sequence[Target]):
     def __iter__(self) -> Iterator[Target]:
         return map(self._made, range(len(self)))
 
-    def _made(self, number: int) -> Target:
-        shape, dtype = self.kinds[self.kind[number]]
-        name = self.names.texts[self.name[number]]
-        return Target(self.files[self.file[number]], name, shape, dtype, int(self.offset[number]))
+    def _made(self, target_number: int) -> Target:
+        shape, dtype = self.kinds[self.kind[target_number]]
+        name = self.names.texts[self.name[target_number]]
+        return Target(self.files[self.file[target_number]], name, shape, dtype, int(self.offset[target_number]))

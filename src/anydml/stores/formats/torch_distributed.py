@@ -174,7 +174,7 @@ def _piece(
 
 
 def _declared(properties: Any) -> np.dtype[Any] | None:
-    """Return the dtype in the properties of a tensor; None if it is missing or unknown."""
+    """Return the dtype in the properties of a tensor; None if the dtype is missing or unknown."""
     state = properties.state if isinstance(properties, PickledCall) else None
     first = state[0] if isinstance(state, tuple) and state else None
     return DTYPES_OF_TORCH.get(first.name) if isinstance(first, PickledName) and first.module == "torch" else None

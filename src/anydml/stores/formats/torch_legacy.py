@@ -25,7 +25,7 @@ SIZES = {
 
 
 def read_legacy(file: BinaryIO, place: JsonPath) -> tuple[Any, dict[str, ZipEntry]]:
-    """Return the content of such a file, and the places of its storages by their keys.
+    """Return the content of a file in the old format, and the offsets and sizes of its storages by key.
 
     Args:
         file: at its beginning.
@@ -65,15 +65,17 @@ def read_legacy(file: BinaryIO, place: JsonPath) -> tuple[Any, dict[str, ZipEntr
 
 
 def _storages(value: Any, names: dict[str, str], visited: set[int]) -> None:
-    """Note the class of every storage that a content refers to, without its last word, by key."""
+    """Note, by key, the class name of every storage that a content refers to, without the word ``Storage``."""
     waiting = [value]
     while waiting:
         item = waiting.pop()
         if isinstance(item, PickledReference):
             identity = item.identity
             if isinstance(identity, tuple) and len(identity) > 2 and identity[0] == "storage":
-                kind = getattr(identity[1], "name", "")
-                names[str(identity[2])] = "Untyped" if kind == "UntypedStorage" else kind.removesuffix("Storage")
+                storage_class = getattr(identity[1], "name", "")
+                names[str(identity[2])] = (
+                    "Untyped" if storage_class == "UntypedStorage" else storage_class.removesuffix("Storage")
+                )
         elif id(item) in visited:
             continue
         elif isinstance(item, PickledCall):

@@ -29,8 +29,11 @@ from anydml.stores.formats.safetensors import DTYPES
 from anydml.stores.formats.store import FileContent, Store, file_state
 from anydml.stores.formats.torch_legacy import read_legacy
 
-MAX_DEPTH, MAX_VALUES = 64, 1 << 22
-"""Maximum depth of nesting, and maximum number of values; a value that occurs twice counts twice."""
+MAX_DEPTH = 64
+"""Maximum depth of nesting."""
+
+MAX_VALUES = 1 << 22
+"""Maximum number of values; a value that occurs twice counts twice."""
 
 BY_TORCH = {
     "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "int64": "I64", "int32": "I32",
@@ -183,7 +186,7 @@ def _zipped(
 
 
 def _named(
-    value: Any, name: str, place: JsonPath, around: tuple[int, ...], number: Iterator[int]
+    value: Any, name: str, place: JsonPath, around: tuple[int, ...], counter: Iterator[int]
 ) -> Iterator[tuple[str, PickledCall | None]]:
     """Yield tensors of nested dicts, lists and modules, and None for objects without tensors.
 
@@ -192,7 +195,7 @@ def _named(
         name: the name of the value.
         place: for errors.
         around: ids of the objects that contain the value; an object in two places has two names, as in a state_dict.
-        number: counts values.
+        counter: counts values.
     """
     value = _plain_tensor(value)
     if (
@@ -214,12 +217,12 @@ def _named(
         raise place.error(f"has {show(name)}, which contains itself")
     if items and len(around) > MAX_DEPTH:
         raise place.error(f"has {show(name)}, which is nested more than {MAX_DEPTH} levels deep")
-    if next(number) >= MAX_VALUES:
+    if next(counter) >= MAX_VALUES:
         raise place.error(f"has more than {MAX_VALUES} values")
     named = [
         item
         for key, inner in items
-        for item in _named(inner, f"{name}.{_key(key)}" if name else _key(key), place, (*around, id(value)), number)
+        for item in _named(inner, f"{name}.{_key(key)}" if name else _key(key), place, (*around, id(value)), counter)
     ]
     if any(call for _, call in named):
         yield from named
@@ -241,7 +244,7 @@ def _plain_tensor(value: Any) -> Any:
 
 
 def _of_module(value: PickledCall) -> list[tuple[Any, Any]]:
-    """Return the parameters, buffers and modules of a module of ``torch.nn``, as its state_dict has them."""
+    """Return the parameters, buffers and modules of a module of ``torch.nn``, as in its state_dict."""
     state = dict(value.state) if isinstance(value.state, PickledDict) else {}
     state_items = list[tuple[Any, Any]]()
     if not {"_parameters", "_buffers", "_modules"} <= {*state}:
@@ -255,8 +258,8 @@ def _of_module(value: PickledCall) -> list[tuple[Any, Any]]:
         # Pickles of protocol 2 call set with a list.
         (non_persistent,) = non_persistent.arguments[:1]
     passing = non_persistent if isinstance(non_persistent, list) else []
-    for kind in ("_parameters", "_buffers", "_modules"):
-        part = state[kind]
+    for attribute in ("_parameters", "_buffers", "_modules"):
+        part = state[attribute]
         part = part.items if isinstance(part, PickledCall) else part
         if isinstance(part, PickledDict) or type(part) is list:
             state_items += [(key, item) for key, item in part if item is not None and key not in passing]
@@ -286,13 +289,13 @@ def _store(path: Path, storages: Mapping[str, ZipEntry], name: str, call: Pickle
     if len(arguments) < fewest or not isinstance(storage, tuple) or len(storage) < 5 or storage[0] != "storage":
         raise place.error("is not a tensor that torch.save writes")
     start, shape, stride = arguments[1:4]
-    kind, key = storage[1], storage[2]
+    storage_class, key = storage[1], storage[2]
     if has_explicit_dtype := function == "_rebuild_tensor_v3":
         storage_type = arguments[6] if len(arguments) > 6 else None
     else:
-        kind_name = kind.name.removesuffix("Storage") if isinstance(kind, PickledName) else ""
+        kind_name = storage_class.name.removesuffix("Storage") if isinstance(storage_class, PickledName) else ""
         storage_type = PickledName("torch", _STORAGES.get(kind_name, kind_name))
-    # The last argument says how elements differ from those in the file.
+    # The last argument says whether elements are conjugated or negated.
     bits = dict(
         item
         for extra in arguments[7 if has_explicit_dtype else 6 :]
@@ -315,7 +318,7 @@ def _store(path: Path, storages: Mapping[str, ZipEntry], name: str, call: Pickle
         raise place.error("has an offset, shape or strides that are not integers from 0 to 2⁴⁸ − 1")
     entry = storages.get(str(key), ZipEntry(0, 0))
     if len(storage) > 5 and isinstance(storage[5], tuple):
-        # A view of another storage, as PyTorch had them before 0.4.
+        # Before version 0.4, PyTorch had storages that are views of others.
         raise place.error(
             "is a view of a storage, which old versions of PyTorch wrote: load it there, and save it again"
         )
@@ -343,6 +346,6 @@ def _is_rising(order: tuple[int, ...]) -> bool:
 
 
 def _is_like(store: Store, stride: tuple[int, ...]) -> bool:
-    """Whether strides, in elements, are those of a store, in dimensions where they matter."""
+    """Whether strides, in elements, are those of a store; strides of dimensions of size 1 do not matter."""
     steps = zip(store.shape, store.strides, stride, strict=True)
     return not store.size or all(size == 1 or stride == step * store.dtype.itemsize for size, stride, step in steps)

@@ -72,7 +72,7 @@ class ZarrFolder(StoredArray):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Sizes, one per dimension."""
+        """The size of the array along each dimension."""
         return self.layout.shape
 
     @property
@@ -82,12 +82,12 @@ class ZarrFolder(StoredArray):
 
     @property
     def chunks(self) -> tuple[int, ...]:
-        """Sizes of a chunk, one per dimension."""
+        """The size of a chunk along each dimension."""
         return self.layout.inner
 
     @property
     def name(self) -> str:
-        """Empty, because the folder has no other array."""
+        """The empty string, because the folder has no other array."""
         return ""
 
 
@@ -166,7 +166,7 @@ def zarr_array(path: Path, metadata: Mapping[str, bytes]) -> Any:
 
 
 class _Objects(MutableMapping[str, Any]):
-    """The objects in a folder in a file, read when zarr-python asks for them."""
+    """The objects of a folder inside a file, read when zarr-python asks for them."""
 
     def __init__(self, path: Address) -> None:
         self._path = path
@@ -316,7 +316,7 @@ def know_fill(metadata: Mapping[str, bytes]) -> None:
 
 
 def _with_shards(grid: ChunkGrid, metadata: Mapping[str, Any]) -> ChunkGrid:
-    """Return the grid of an array with shards, by its chunks if anydml reads and writes these itself."""
+    """Return the grid of an array with shards: that of its chunks if anydml itself reads and writes these."""
     codecs = json.loads(json.dumps(metadata["codecs"], default=str))
     if len(codecs) != 1 or codecs[0]["name"] != SHARDING or metadata.get("storage_transformers") or 0 in grid.inner:
         return grid

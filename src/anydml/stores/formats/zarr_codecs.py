@@ -49,13 +49,13 @@ class Decoder:
         """
         if self._stream is not None:
             return self._join(data)
-        # These formats begin with the decoded size, and their decoders refuse a smaller buffer.
+        # Data in these formats begins with the decoded size, and decoders refuse a smaller buffer.
         flat = np.empty(self.size, np.uint8) if flat is None else flat
         flat[-1:] = UNWRITTEN
         decoded = self._coder.decode(data, out=flat)
         if flat.size and flat[-1] != UNWRITTEN:
             return decoded
-        # Codecs do not return how much of a buffer they filled: a new buffer has the right size.
+        # Codecs do not tell how much of a buffer they filled; a buffer that they allocate has the right size.
         del flat, decoded
         return self._coder.decode(data)
 
@@ -127,14 +127,17 @@ OF_OBJECTS = frozenset({"json2", "msgpack2", "pickle", "vlen-array", "vlen-bytes
 
 
 def rounding(metadata: Mapping[str, bytes], dtype: np.dtype[Any]) -> set[str]:
-    """Return names of the codecs of an array that may give back other elements than they got."""
+    """Return the names of an array's codecs that may change elements, by rounding."""
     document = json.loads(metadata.get("zarr.json") or metadata[".zarray"])
     # Sums of differences are exact for integers.
     return {*names_of(document)} - (EXACT if dtype.kind in "fc" else EXACT | {"delta"})
 
 
-MAX_GROWTH, GROWTH_ALLOWANCE = 16, 64 << 10
-"""Data between two codecs may have at most `MAX_GROWTH` times a chunk's bytes, plus `GROWTH_ALLOWANCE` bytes."""
+MAX_GROWTH = 16
+"""Data between two codecs may have at most this many times a chunk's bytes, plus `GROWTH_ALLOWANCE`."""
+
+GROWTH_ALLOWANCE = 64 << 10
+"""Bytes that data between two codecs may have beyond `MAX_GROWTH` times a chunk's bytes."""
 
 
 def names_of(document: Mapping[str, Any]) -> Iterator[str]:
@@ -175,10 +178,10 @@ def bounded(array: Any, text_bytes: int | None = None) -> Any:
         size = math.prod(array.chunks) * np.dtype(array.dtype).itemsize
         between = MAX_GROWTH * size + GROWTH_ALLOWANCE if text_bytes is None or not is_text else text_bytes
         max_bytes = between if metadata.filters else size
-        kind = _classes()[0]
+        pipeline_class = _classes()[0]
 
         def bounded_codec(codec: Any, limit: int) -> Any:
-            return kind(codec, limit) if codec is not None and codec.codec_id in COMPRESSORS else codec
+            return pipeline_class(codec, limit) if codec is not None and codec.codec_id in COMPRESSORS else codec
 
         filters = metadata.filters and tuple(bounded_codec(codec, between) for codec in metadata.filters)
         with_bounds = replace(metadata, compressor=bounded_codec(metadata.compressor, max_bytes), filters=filters)
@@ -192,12 +195,12 @@ def _of_v3(codecs: Iterable[Any], max_bytes: int | None) -> tuple[Any, ...]:
     """Return version 3's codecs in order of encoding, bounded by a number of bytes or by the elements' bytes."""
     from zarr.codecs import BytesCodec, ShardingCodec
 
-    kind, bounded_codecs, is_exact = _classes()[1], list[Any](), False
+    pipeline_class, bounded_codecs, is_exact = _classes()[1], list[Any](), False
     for codec in codecs:
         bounded_codec = codec
         config = _numcodecs_of(codec)
         if config is not None:
-            bounded_codec = kind(codec, config, is_exact, max_bytes)
+            bounded_codec = pipeline_class(codec, config, is_exact, max_bytes)
         elif isinstance(codec, ShardingCodec):
             bounded_codec = ShardingCodec(
                 chunk_shape=codec.chunk_shape,
@@ -206,7 +209,7 @@ def _of_v3(codecs: Iterable[Any], max_bytes: int | None) -> tuple[Any, ...]:
                 index_location=codec.index_location,
             )
         bounded_codecs.append(bounded_codec)
-        # The output of the codec next to the elements has exactly their bytes.
+        # The codec next to the elements decodes to exactly the elements' bytes.
         is_exact = isinstance(codec, BytesCodec)
     return tuple(bounded_codecs)
 
@@ -249,7 +252,7 @@ def _classes() -> tuple[Any, Any]:
 
     @dataclass(frozen=True)
     class BoundedCodec(BytesBytesCodec):  # type: ignore[misc]
-        """Decodes to a number of bytes, or those of the elements, or, where a codec follows, a multiple of them."""
+        """Decodes to at most a number of bytes: those of the elements, or a multiple if another codec follows."""
 
         codec: Any
         config: Mapping[str, Any]
@@ -278,7 +281,7 @@ SHUFFLES = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
 
 
 def codec_of_v2(document: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, bool]:
-    """Return the codec of metadata of version 2, and whether chunks have no other codec."""
+    """Return the codec that metadata of version 2 name, and whether it is the only codec of chunks."""
     compressor = document.get("compressor")
     if compressor is not None and not isinstance(compressor, Mapping):
         compressor = compressor.get_config()

@@ -16,7 +16,7 @@ Json = dict[str, Any]
 
 
 class _Option(NamedTuple):
-    """An option: its name in numcodecs, and its values, or the lowest and the highest one."""
+    """An option of a codec: the name in numcodecs, and all values, or the lowest and the highest value."""
 
     name: str
     values: tuple[str, ...] | tuple[int, int]
@@ -26,7 +26,7 @@ class _Option(NamedTuple):
         return isinstance(self.values[0], int)
 
     def read(self, text: str) -> str | int | None:
-        """Return the value that a string stands for; None if it does not fit."""
+        """Return the value that a string stands for; None if the option has no such value."""
         if not self.is_number:
             return text if text in self.values else None
         digits = text.removeprefix("-")
@@ -93,7 +93,7 @@ def compressors_of(codec: str, version: int, dtype: np.dtype[Any], place: JsonPa
     import zarr.codecs
 
     if name == "blosc":
-        # Zarr's own choice of these would be one for single bytes.
+        # Zarr's own choice would be made for elements of one byte.
         shuffle = "shuffle" if dtype.itemsize > 1 else "bitshuffle"
         codec_document = zarr.codecs.BloscCodec(
             **{"typesize": max(1, dtype.itemsize), "shuffle": shuffle, **options}

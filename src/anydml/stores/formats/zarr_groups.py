@@ -78,7 +78,7 @@ class ZarrGroup:
                 self.groups.append(name)
 
     def coordinates(self) -> set[str]:
-        """Coordinates: arrays that are named like their axis, or listed by an attribute."""
+        """The coordinates: arrays that are named like their axis, or listed by an attribute."""
         listed_names = {
             coordinate
             for member in self.arrays.values()
@@ -96,7 +96,7 @@ class ZarrGroup:
             yield from (Path(folder) / file_name for file_name in sorted(files))
 
     def metadata(self, changed: Mapping[str, Mapping[str, bytes]]) -> dict[str, Content]:
-        """Return the files that describe the groups, by relative path, after arrays got other metadata.
+        """Return the files that describe the groups, by relative path, updated for new metadata of arrays.
 
         Raises:
             ModelError: consolidated metadata are broken.
@@ -206,7 +206,7 @@ def _json(path: Path) -> Json:
 
 
 def _consolidate(document: Any, prefix: str, new: Mapping[str, Json]) -> bool:
-    """Update the consolidated metadata of a group; return whether it has any."""
+    """Update the consolidated metadata of a group; return whether the group has any."""
     consolidated = document.get("consolidated_metadata", document) if isinstance(document, dict) else None
     consolidated = consolidated.get("metadata") if isinstance(consolidated, dict) else None
     if not isinstance(consolidated, dict):

@@ -24,7 +24,7 @@ def opened(function: Any, store: Any, mode: str) -> Any:
 
 
 def memory_store(files: Mapping[str, bytes], contents: MutableMapping[str, Any] | None = None) -> Any:
-    """Return a store of zarr-python with files in memory, by name, which are put into `contents` as its buffers."""
+    """Return zarr-python's store of files in memory, by name; `contents` gets its buffers."""
     import zarr
     from zarr.core.buffer import default_buffer_prototype
 
@@ -34,7 +34,7 @@ def memory_store(files: Mapping[str, bytes], contents: MutableMapping[str, Any] 
 
 
 def in_memory(files: Mapping[str, bytes], contents: MutableMapping[str, Any] | None = None) -> Any:
-    """Return zarr-python's array with these files, metadata and maybe chunks, as `memory_store` has them."""
+    """Return zarr-python's array in a `memory_store` of files: metadata, and perhaps chunks."""
     import zarr
 
     return opened(zarr.open_array, memory_store(files, contents), "r+")
@@ -89,14 +89,14 @@ def _encode(metadata: Mapping[str, bytes], elements: Array) -> bytes:
     contents = dict[str, Any]()
     with unwarned():
         array = in_memory(files, contents).with_config({"write_empty_chunks": True})
-        # Also fields of records get the byte order that the array has them in.
+        # Fields of records, too, get the byte order of the array.
         array[...] = np.asarray(elements.transpose(order), array.dtype, order="C")
     data: bytes = contents[name].to_bytes()
     return data
 
 
 def _alone(metadata: Mapping[str, bytes], sizes: Sequence[int]) -> tuple[dict[str, bytes], str, list[int]]:
-    """Return an array of one chunk or shard: its metadata, the name of its file, and the order of its axes."""
+    """Return the metadata of an array with one chunk or shard, the name of the file, and the order of the axes."""
     if "zarr.json" not in metadata:
         document = json.loads(metadata[".zarray"])
         document |= {"shape": [*map(int, sizes)], "chunks": [*map(int, sizes)], "dimension_separator": "."}

@@ -25,7 +25,7 @@ def is_zarr(path: Path) -> bool:
 
 
 def is_zarr_array(path: Path) -> bool:
-    """Whether a folder is a Zarr array, and no group, which may hold others."""
+    """Whether a folder is a Zarr array, not a group."""
     return _kind(path) == "array"
 
 
@@ -49,7 +49,7 @@ DIMENSIONS = "_ARRAY_DIMENSIONS"
 
 
 class RequestedLayout(NamedTuple):
-    """Properties of a new array that is like another one.
+    """Properties of a new array that is otherwise like another array.
 
     Attributes:
         axes: for each axis, the other array's axis that it comes from; None if unknown, with `chunks` given.
@@ -133,7 +133,7 @@ def _smallest(node: Any, key: str = "") -> Any:
 
 
 def shard_levels(metadata: Mapping[str, bytes]) -> list[list[int]]:
-    """Return sizes of a file's content, of each level of shards in it, and of chunks; one item without shards."""
+    """Return the sizes of a file's content, of inner shards, outer ones first, and of chunks."""
     if "zarr.json" not in metadata:
         return [[*json.loads(metadata[".zarray"])["chunks"]]]
     document = json.loads(as_regular(metadata)["zarr.json"])
@@ -155,7 +155,7 @@ def is_same(first: Mapping[str, bytes], second: Mapping[str, bytes]) -> bool:
 
 
 def axes_of(metadata: Mapping[str, bytes]) -> list[Any]:
-    """Return names of the axes of an array, as Zarr or xarray has them; empty where there are none."""
+    """Return the names of the axes of an array, as Zarr or xarray stores them; empty if there are none."""
     if "zarr.json" in metadata and (names := json.loads(metadata["zarr.json"]).get("dimension_names")):
         return [*names] if any(names) else []
     names = _attributes(metadata).get(DIMENSIONS)

@@ -17,7 +17,7 @@ MAX_SIZES = 1 << 20
 
 
 def edges_of(metadata: Mapping[str, bytes]) -> tuple[tuple[int, ...], ...] | None:
-    """Return the boundaries of chunks along each axis, or None for arrays whose chunks have one size.
+    """Return the boundaries of chunks along each axis; None for arrays whose chunks have one size.
 
     Raises:
         ValueError: the sizes do not belong to such a grid.
@@ -67,13 +67,13 @@ def with_edges(metadata: Mapping[str, bytes], edges: Sequence[Sequence[int]]) ->
 
 
 def _run(group: tuple[int, Iterator[int]]) -> int | list[int]:
-    """Return a size, or a size and how often it follows itself."""
+    """Return a size, or a pair of a size and its number of repetitions."""
     size, count = group[0], sum(1 for _ in group[1])
     return size if count == 1 else [size, count]
 
 
 def edges_given(chunks: Sequence[int | Sequence[int]], shape: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-    """Return edges of chunks of which users give one size along an axis, or all of them.
+    """Return the edges of chunks from given sizes: along each axis one size, or all sizes.
 
     Raises:
         ValueError: the sizes do not cover an axis, or are not positive integers.
@@ -115,7 +115,7 @@ def readable(metadata: Mapping[str, bytes]) -> dict[str, bytes]:
 
 
 def is_turned(metadata: Mapping[str, bytes]) -> bool:
-    """Whether shards stand behind a transpose with which zarr-python does not find their chunks."""
+    """Whether shards follow a transpose with which zarr-python does not find the chunks."""
     document = json.loads(metadata.get("zarr.json", b"{}"))
     if not isinstance(document, dict) or document.get("node_type") != "array":
         return False

@@ -23,7 +23,7 @@ def rechunked(
     shards: Sequence[int] | None,
     shape: Sequence[int],
 ) -> tuple[list[Json], list[int]]:
-    """Return codecs and sizes of files for other chunks.
+    """Return the codecs for other chunks, and the sizes of the box in one file.
 
     Args:
         codecs: the codecs of the array, which may be changed.
@@ -75,27 +75,27 @@ def inward(codecs: Sequence[Json], rank: int) -> list[Json]:
     zarr-python compares sizes of shards and of their chunks by axes before and behind a transpose between them, and
     refuses most.
     """
-    place = _place(codecs)
-    if place is None:
+    codec_number = _place(codecs)
+    if codec_number is None:
         return [*codecs]
     order = _order(codecs, rank)
-    before = [codec for codec in codecs[:place] if codec["name"] == "transpose"]
-    sharding = codecs[place]["configuration"]
+    before = [codec for codec in codecs[:codec_number] if codec["name"] == "transpose"]
+    sharding = codecs[codec_number]["configuration"]
     configuration = {
         **sharding,
         "chunk_shape": _back(sharding["chunk_shape"], order),
         "codecs": inward([*before, *sharding["codecs"]], rank),
     }
-    other_codecs = [codec for codec in codecs[:place] if codec["name"] != "transpose"]
-    return [*other_codecs, {**codecs[place], "configuration": configuration}, *codecs[place + 1 :]]
+    other_codecs = [codec for codec in codecs[:codec_number] if codec["name"] != "transpose"]
+    return [*other_codecs, {**codecs[codec_number], "configuration": configuration}, *codecs[codec_number + 1 :]]
 
 
 def is_ordered(codecs: Sequence[Json], outer: Sequence[int]) -> bool:
-    """Whether shards are whole chunks also where transposes before them are left out, as zarr-python does."""
-    place = _place(codecs)
-    if place is None:
+    """Whether shards consist of whole chunks even without the transposes before them, which zarr-python ignores."""
+    codec_number = _place(codecs)
+    if codec_number is None:
         return True
-    sharding = codecs[place]["configuration"]
+    sharding = codecs[codec_number]["configuration"]
     return all(a % b == 0 for a, b in zip(outer, sharding["chunk_shape"], strict=True)) and is_ordered(
         sharding["codecs"], sharding["chunk_shape"]
     )
@@ -124,12 +124,12 @@ def check_shards(codecs: Sequence[Json], outer: Sequence[int]) -> None:
 
 
 def levels_of(codecs: Sequence[Json], outer: Sequence[int]) -> list[list[int]]:
-    """Return sizes of shards, of shards in those, and so on, and of the innermost chunks, by the axes of the array."""
+    """Return the sizes of shards, of shards inside these, and so on to the innermost chunks, by the array's axes."""
     levels = [[*outer]]
     order = [*range(len(outer))]
-    while (place := _place(codecs)) is not None:
+    while (codec_number := _place(codecs)) is not None:
         order = [order[k] for k in _order(codecs, len(outer))]
-        sharding = codecs[place].get("configuration") or {}
+        sharding = codecs[codec_number].get("configuration") or {}
         if len(sharding["chunk_shape"]) != len(outer):
             raise ValueError(
                 f"shards have chunks of {sharding['chunk_shape']}, but the array has {len(outer)} axes: one size per "
@@ -143,9 +143,9 @@ def levels_of(codecs: Sequence[Json], outer: Sequence[int]) -> list[list[int]]:
 def flat(codecs: Sequence[Json], outer: Sequence[int]) -> tuple[list[Json], list[int]]:
     """Return the codecs without any shards, and the sizes of the innermost chunks."""
     inner, flattened = levels_of(codecs, outer)[-1], [*codecs]
-    while (place := _place(flattened)) is not None:
-        # Transposes before and after follow each other, and so do compressors of chunks and of shards.
-        flattened[place : place + 1] = flattened[place]["configuration"]["codecs"]
+    while (codec_number := _place(flattened)) is not None:
+        # Transposes outside and inside shards follow each other, as do compressors of shards and of chunks.
+        flattened[codec_number : codec_number + 1] = flattened[codec_number]["configuration"]["codecs"]
     return flattened, inner
 
 
@@ -177,12 +177,12 @@ def _first(codecs: Sequence[Json]) -> Json:
 
 
 def _depth(codecs: Sequence[Json]) -> int:
-    place = _place(codecs)
-    return 0 if place is None else 1 + _depth(codecs[place]["configuration"]["codecs"])
+    codec_number = _place(codecs)
+    return 0 if codec_number is None else 1 + _depth(codecs[codec_number]["configuration"]["codecs"])
 
 
 def _order(codecs: Sequence[Json], rank: int) -> list[int]:
-    """Return, for each axis after the transposes that precede the shards, the axis that it was before."""
+    """Return the order of axes after the transposes before the shards: for each axis, the array's axis."""
     order = [*range(rank)]
     for codec in codecs[: _place(codecs)]:
         if codec["name"] == "transpose":
@@ -191,5 +191,5 @@ def _order(codecs: Sequence[Json], rank: int) -> list[int]:
 
 
 def _back(sizes: Sequence[int], order: Sequence[int]) -> list[int]:
-    """Return sizes by the axes of the array, of those behind transposes."""
+    """Convert sizes of transposed axes to the order of the array's axes."""
     return [int(sizes[order.index(k)]) for k in range(len(order))]

@@ -99,7 +99,7 @@ def new_zarr(
     if chunks is None:
         target = _regular(path, shape, dtype, None, like, codec, axes, None, version)
     else:
-        # Given chunks are files: shards would need chunks of their own, which are not given.
+        # Given chunks are files: shards would need the sizes of the chunks inside, too.
         largest = [max(map(int.__sub__, axis_edges[1:], axis_edges)) for axis_edges in edges]
         target = _regular(path, shape, dtype, largest, like, codec, axes, (), version)
     return replace(
@@ -164,7 +164,7 @@ def _regular(
         files = changed(metadata, shape, RequestedLayout(axes, chunks, shards, compressors))
         layout = layout_of(in_memory(files), path)
         if layout.dtype != dtype and layout.dtype.newbyteorder("<") == dtype.newbyteorder("<"):
-            # The codecs of shards, or fields of records, have other byte orders, to which elements are converted.
+            # Codecs of shards, or fields of records, may have other byte orders, to which elements are converted.
             fill = np.frombuffer(layout.fill, layout.dtype).astype(dtype).tobytes()
             layout = replace(layout, chunk=layout.file, shard=None, index=None)
             layout = replace(layout, dtype=dtype, fill=fill, codec=None, is_own=False)
@@ -233,7 +233,7 @@ def _check_codecs(files: Mapping[str, bytes], place: JsonPath) -> None:
             coder = coder_of(layout.codec)
             coder.decode(coder.encode(np.zeros(1, layout.dtype)))
     except Exception as error:
-        # Codecs may raise any error of their libraries.
+        # Libraries of codecs may raise any error.
         raise_if_short(error)
         raise place.error(
             f"cannot be written, for its codecs do not work ({type(error).__name__}: {str(error)[:200]}): name another "

@@ -25,15 +25,18 @@ CODEC = "vlen-utf8"
 BYTES_A_TEXT = 160
 """Bytes that a text takes in a dictionary by its number, besides its own."""
 
-BYTES_AN_ELEMENT, COPIES = 128, 6
-"""Bytes that libraries take for an element of a chunk that they decode or encode, and how often they copy its text."""
+BYTES_AN_ELEMENT = 128
+"""Bytes that libraries take for an element of a chunk that they decode or encode, besides its string."""
+
+COPIES = 6
+"""Number of copies that libraries make of the strings of a chunk."""
 
 AT_ONCE = 1 << 14
 """Elements whose texts are Python objects at the same time."""
 
 
 class _TextNumbers:
-    """Texts that this process knows.
+    """The strings that this process has met, by number.
 
     Attributes:
         fill_value_texts: the strings of fill values, by number; stores need them as long as they live.
@@ -57,7 +60,7 @@ class _TextNumbers:
         return run
 
     def end(self, run: int) -> None:
-        """End a run, and remove the texts that no other run uses."""
+        """End a run, and remove the strings that no other run uses."""
         self.under_way.remove(run)
         for earlier in [*self.texts_by_run]:
             if earlier and not (self.under_way and self.under_way[0] <= earlier):
@@ -67,35 +70,35 @@ class _TextNumbers:
             self.texts_by_run[0].clear()
             self.size = 0
 
-    def text(self, number: int) -> str:
+    def text(self, text_number: int) -> str:
         """Return the text of a number."""
-        texts = next((texts for texts in self.texts_by_run.values() if number in texts), self.fill_value_texts)
-        return texts[number]
+        texts = next((texts for texts in self.texts_by_run.values() if text_number in texts), self.fill_value_texts)
+        return texts[text_number]
 
     def number(self, text: str, is_fill_value: bool) -> int:
         """Return the number of a text, which is known from now on."""
         digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
-        number = int.from_bytes(digest, "little") if text else 0
-        texts = next((texts for texts in self.texts_by_run.values() if number in texts), self.fill_value_texts)
-        cached = texts.get(number)
+        text_number = int.from_bytes(digest, "little") if text else 0
+        texts = next((texts for texts in self.texts_by_run.values() if text_number in texts), self.fill_value_texts)
+        cached = texts.get(text_number)
         if cached is not None and cached != text:
             raise ValueError(f"the strings {text[:40]!r} and {cached[:40]!r} cannot be told apart")
         if is_fill_value:
-            self.fill_value_texts[number] = text
+            self.fill_value_texts[text_number] = text
         elif cached is None:
             size = self.size + _bytes_of(text)
             if self.limits and size > sum(self.limits.values()) / 2:
                 count = sum(map(len, self.texts_by_run.values())) + 1
                 raise self.too_long(size, f"the {count} different strings that were met")
             self.size = size
-            self.texts_by_run[max(self.texts_by_run)][number] = text
+            self.texts_by_run[max(self.texts_by_run)][text_number] = text
         elif texts is not self.fill_value_texts:
-            self.texts_by_run[max(self.texts_by_run)][number] = texts.pop(number)
-        return number
+            self.texts_by_run[max(self.texts_by_run)][text_number] = texts.pop(text_number)
+        return text_number
 
     @property
     def chunk_bytes(self) -> float:
-        """Bytes of memory that one chunk of texts may need."""
+        """Bytes of memory that one chunk of strings may need."""
         return min(map(self.limits.__getitem__, self.under_way), default=math.inf) / 2
 
     def too_long(self, size: int, noun: str) -> ValueError:
@@ -199,5 +202,5 @@ def texts_of(numbers: Array) -> Array:
 
 
 def stored(elements: Any, dtype: np.dtype[Any]) -> Array:
-    """Return elements as zarr-python reads them from an array of a dtype, strings of any length as their numbers."""
+    """Return elements in the form in which anydml moves them: strings of any length as numbers, others unchanged."""
     return numbers_of(np.asarray(elements, dtype)) if dtype.kind == "T" else np.asarray(elements)

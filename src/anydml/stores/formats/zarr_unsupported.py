@@ -52,7 +52,7 @@ def _of_array(document: Mapping[str, Any]) -> str | None:
     if grid == GRID:
         return None
     codecs, files = document["codecs"], document["chunk_grid"]["configuration"]["chunk_shape"]
-    # Shards that are not whole chunks by the specification either are refused with their sizes, when they are opened.
+    # Shards that are not whole chunks by the specification either are refused when the array is opened.
     check_shards(codecs, files)
     order, remaining_codecs = without_transposes(codecs, len(files))
     if not is_ordered(codecs, files) and not is_ordered(remaining_codecs, [files[k] for k in order]):

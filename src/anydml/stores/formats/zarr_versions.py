@@ -45,16 +45,18 @@ def _third(metadata: Mapping[str, bytes], with_compressors: bool) -> dict[str, b
     of_bytes = _of_bytes(old_document)
     array = in_memory({**metadata, ".zarray": json.dumps(old_document).encode()})
     if old_document.get("fill_value") is None:
-        # Version 3 always has one; without one, missing chunks are read as having zarr-python's default, too.
-        kind = array.metadata.dtype
-        old_document["fill_value"] = kind.to_json_scalar(kind.default_scalar(), zarr_format=2)
+        # Version 3 requires a fill value; zarr-python reads missing chunks as its default if there is none.
+        data_type = array.metadata.dtype
+        old_document["fill_value"] = data_type.to_json_scalar(data_type.default_scalar(), zarr_format=2)
         array = in_memory({**metadata, ".zarray": json.dumps(old_document).encode()})
     files: dict[str, Any] = {}
     with unwarned():
         migrate_v2_to_v3(input_store=array.store, output_store=zarr.storage.MemoryStore(files))
     document = json.loads(files["zarr.json"].to_bytes())
-    place = 1 + next(k for k, codec in enumerate(document["codecs"]) if codec["name"] == "bytes") if of_bytes else 0
-    document["codecs"][place:place] = of_bytes
+    codec_number = (
+        1 + next(k for k, codec in enumerate(document["codecs"]) if codec["name"] == "bytes") if of_bytes else 0
+    )
+    document["codecs"][codec_number:codec_number] = of_bytes
     document["chunk_key_encoding"] = {"name": "default", "configuration": {"separator": "/"}}
     attributes = document.get("attributes")
     names = attributes.get(DIMENSIONS) if isinstance(attributes, dict) else None
@@ -119,7 +121,7 @@ def _second(metadata: Mapping[str, bytes], with_compressors: bool) -> dict[str, 
         elif name not in ("zstd", "gzip", "blosc") and not name.startswith("numcodecs."):
             raise ValueError(_said(name))
         else:
-            # The last one is the compressor; filters may be of bytes, too.
+            # The last codec is the compressor; filters may convert bytes, too.
             filters += compressors
             compressors = [_numcodec(name, options)]
     attributes: Json = dict(document.get("attributes") or {})

@@ -14,7 +14,7 @@ _filters = ExitStack()
 
 @contextmanager
 def unwarned() -> Iterator[None]:
-    """Leave out warnings of zarr-python, such as those that name codecs which the specification does not have.
+    """Suppress warnings of zarr-python, such as those on codecs that the specification lacks.
 
     Python's warning filters are global. If each thread saved and restored them, threads could restore each other's. So
     the first thread to enter changes them, and the last one to leave restores them.

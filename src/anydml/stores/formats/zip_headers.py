@@ -10,8 +10,11 @@ FOUR_GIB = (1 << 32) - 1
 MAX_SHORT = (1 << 16) - 1
 """Likewise, of counts that need more than 16 bits."""
 
-CHECKSUM_OF_ENTRY, CHECKSUM_OF_DIRECTORY = 14, 16
-"""Offsets of the CRC-32 in the two headers of `entry_header`."""
+CHECKSUM_OF_ENTRY = 14
+"""Offset of the CRC-32 in the first header of `entry_header`."""
+
+CHECKSUM_OF_DIRECTORY = 16
+"""Offset of the CRC-32 in the second header of `entry_header`."""
 
 
 def entry_header(name: str, size: int, checksum: int, offset: int | None = None, padding: int = 0) -> bytes:
@@ -39,7 +42,7 @@ def entry_header(name: str, size: int, checksum: int, offset: int | None = None,
 
 
 def directory_end(count: int, length: int, start: int) -> bytes:
-    """Return the end of a zip file's directory: its entries, its bytes, and where it starts."""
+    """Return the contents of the record at a zip directory's end: the directory's entries, bytes and start."""
     short = min(count, MAX_SHORT)
     end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, short, short, length, min(start, FOUR_GIB), 0)
     if start >= FOUR_GIB or count >= MAX_SHORT:

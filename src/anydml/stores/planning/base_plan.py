@@ -93,16 +93,18 @@ class BasePlan:
             self.blocking = FileBlocking(program, self.inputs, self.outputs, free, max_divided)
 
     def by_file(self) -> Iterator[tuple[NewFile | None, Sequence[Any]]]:
-        """Yield outputs by their files, in order; Zarr arrays, each of which is a folder, together."""
+        """Yield the outputs of each file, in order; all Zarr arrays, which are folders, are yielded together."""
         if isinstance(self.outputs, Targets):
-            yield from ((file, self.outputs.of_file(number)) for number, file in enumerate(self.outputs.files))
+            yield from (
+                (file, self.outputs.of_file(file_number)) for file_number, file in enumerate(self.outputs.files)
+            )
         else:
             for file, group in itertools.groupby(self.outputs, lambda target: getattr(target, "file", None)):
                 yield file, [*group]
 
     @property
     def sources(self) -> list[Path]:
-        """All that the plan reads: addresses, and files and folders of this machine with those that contain them."""
+        """Everything that the plan reads: addresses, and paths of this machine with the folders that contain them."""
         return [identity.file if isinstance(identity, PathInFile) else identity for identity in self.identities]
 
     @property
@@ -185,7 +187,7 @@ class BasePlan:
 
 
 def _as_columns(outputs: Sequence[Target | ZarrTarget]) -> Sequence[Target | ZarrTarget]:
-    """Return targets in columns, if all of them lie in plain files."""
+    """Return targets in columns, if all are in plain files."""
     plain = [output for output in outputs if isinstance(output, Target)]
     return Targets.of(plain) if len(plain) == len(outputs) else tuple(outputs)
 

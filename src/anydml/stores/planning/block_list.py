@@ -55,7 +55,7 @@ class BlockList(Sequence[Block]):
         self.rows = array("q")
 
     def areas(self, operand: int, rank: int) -> tuple[Numbers, Numbers]:
-        """Return the areas of one operand, of shape (areas, axes, 2), and the group of each."""
+        """Return the areas of one operand, as an array of shape (areas, axes, 2), and the group of each area."""
         table = np.array(self.rows, np.int64).reshape(-1, self._width)
         table = table[table[:, 1] == operand]
         return table[:, 3 : 3 + 2 * rank].reshape(len(table), rank, 2), table[:, 0]

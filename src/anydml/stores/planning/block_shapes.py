@@ -25,8 +25,11 @@ class Cost(NamedTuple):
     byte: float
 
 
-LOCAL_COST, REMOTE_COST = Cost(4e-6, 0.3e-9), Cost(1e-3, 5e-9)
-"""Costs of local files, and of objects at addresses, for which many requests run at once."""
+LOCAL_COST = Cost(4e-6, 0.3e-9)
+"""Costs of local files."""
+
+REMOTE_COST = Cost(1e-3, 5e-9)
+"""Costs of objects at addresses, for which many requests run at once."""
 
 
 MAX_CANDIDATES = 3000
@@ -161,7 +164,7 @@ def boxes_of(shape: Sequence[int], block: Sequence[int], max_count: int | None =
 
 
 def halves(box: Box, unit: Sequence[int]) -> list[Box]:
-    """Cut a box in two along its first axis with several units; return it alone if there is none."""
+    """Cut a box in two along the first axis with several units; return the box alone if there is no such axis."""
     for axis, ((low, high), step) in enumerate(zip(box, unit, strict=True)):
         middle = low + -(-(high - low) // step) // 2 * step
         if middle > low:
@@ -169,10 +172,10 @@ def halves(box: Box, unit: Sequence[int]) -> list[Box]:
     return [box]
 
 
-def box_at(shape: Sequence[int], block: Sequence[int], number: int) -> Box:
+def box_at(shape: Sequence[int], block: Sequence[int], box_number: int) -> Box:
     """Return a block by its number in C order."""
     box = []
     for size, step in zip(reversed(shape), reversed(block), strict=True):
-        number, place = divmod(number, -(-size // step))
-        box.append((place * step, min(size, (place + 1) * step)))
+        box_number, position = divmod(box_number, -(-size // step))
+        box.append((position * step, min(size, (position + 1) * step)))
     return tuple(reversed(box))

@@ -15,8 +15,11 @@ from anydml.stores.planning.block_list import BlockList
 THREADS = min(4, max(2, os.cpu_count() or 2))
 """Number of threads of a plan: while one moves elements, others read and write."""
 
-MAX_COUNTED_BLOCKS, SAMPLED_BLOCKS = 1024, 128
-"""Maximum number of blocks of an array that are all counted before a plan runs; of more, this many are sampled."""
+MAX_COUNTED_BLOCKS = 1024
+"""Maximum number of blocks of an array that are all counted before a plan runs."""
+
+SAMPLED_BLOCKS = 128
+"""Number of blocks that are counted instead, if there are more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,7 @@ class Blocking(ABC):
         """The moves between whole arrays."""
 
     @abstractmethod
-    def block_bytes(self, number: int) -> int:
+    def block_bytes(self, block_number: int) -> int:
         """Return the bytes that a block writes."""
 
     @abstractmethod

@@ -83,7 +83,7 @@ class BlockIO(NamedTuple):
 
     @property
     def places(self) -> int:
-        """Approximate number of integers that it contains."""
+        """The approximate number of integers that the block's description contains."""
         rows = 0 if self.copied is None else self.copied.to.size
         return rows + len(self.moves) + sum(transfer.buffer.size for transfer in (*self.reads, *self.writes))
 
@@ -100,7 +100,7 @@ class BlockIO(NamedTuple):
 
 @dataclass(frozen=True)
 class MoveGroup:
-    """Moves that share files with each other, but with no other moves; groups of other files may be equal.
+    """Moves that share files with each other, but not with other moves. Groups of other files may be equal.
 
     Attributes:
         moves: in order, without lookups.
@@ -199,8 +199,8 @@ def block_io(group: MoveGroup, cut: Cut, operand: int, area: Box) -> BlockIO:
     element_count, strides = math.prod(sizes), Layout.packed(sizes, 1).strides
     inside = [
         with_end(part, side, access_in_box(end_of(part, side), part.sizes, view, area, strides, operand))
-        for number in near_moves
-        for part in split_move(moves[number], side, view.strides[:-1], area)
+        for read_number in near_moves
+        for part in split_move(moves[read_number], side, view.strides[:-1], area)
     ]
     written = sum(move.bytes_written for move in inside)
     are_read = [isinstance(move.source, Access) and group.sizes[move.source.operand] >= 0 for move in inside]
@@ -211,7 +211,7 @@ def block_io(group: MoveGroup, cut: Cut, operand: int, area: Box) -> BlockIO:
     transfers = [transfer for transfer in straight if transfer is not None]
     staged_numbers = [k for k, transfer in enumerate(straight) if transfer is None]
     inside = [inside[k] for k in staged_numbers]
-    numbers_of_reads = [number for number, k in enumerate(staged_numbers) if are_read[k]]
+    numbers_of_reads = [read_number for read_number, k in enumerate(staged_numbers) if are_read[k]]
     gap = cut.gap if side == "destination" else None
     if side == "source":
         transfers = [*adjacent(transfers)]
@@ -222,7 +222,7 @@ def block_io(group: MoveGroup, cut: Cut, operand: int, area: Box) -> BlockIO:
     level, count, length = requests(view, area, False)
     rows = coordinate_offsets(offset_of(area, view.strides), sizes[:level], view.strides[:level])
     transfer = transfer_of(operand, rows, np.arange(count, dtype=np.int64) * length, length)
-    constants = {number: 2 + k for k, number in enumerate(group.constants)}
+    constants = {read_number: 2 + k for k, read_number in enumerate(group.constants)}
     own_moves = tuple(_renumber(move, constants) for move in inside)
     if side == "destination":
         copied = None

@@ -18,12 +18,17 @@ GAPS = (0, 4 << 10, 64 << 10)
 WIDTHS = tuple(1 << k for k in range(10, 21, 1))
 """The bytes per row of a block that are tried."""
 
-LONG_BLOCK_BYTES, CACHE_BLOCK_BYTES = 8 << 20, 4 << 20
-"""Bytes of a block beyond which longer requests gain little, even on slow mounts; and bytes of a block that is moved in
-a cache, or of a read that is long enough on such mounts."""
+LONG_BLOCK_BYTES = 8 << 20
+"""Bytes of a block beyond which longer requests gain little, even on slow mounts."""
 
-MAX_LONG_BLOCK, MIN_LENGTHENING = 40 << 20, 1.2
-"""Maximum size in bytes of a block that is enlarged for longer requests, and the factor by which these must grow."""
+CACHE_BLOCK_BYTES = 4 << 20
+"""Bytes of a block that is moved in a cache, and of a read that is long enough on slow mounts."""
+
+MAX_LONG_BLOCK = 40 << 20
+"""Maximum size in bytes of a block that is enlarged for longer requests."""
+
+MIN_LENGTHENING = 1.2
+"""Minimum factor by which enlarging a block must lengthen requests."""
 
 CACHED_WRITE_BYTES = 8 << 20
 """Bytes of a block that is still in a cache when it is written."""
@@ -31,9 +36,23 @@ CACHED_WRITE_BYTES = 8 << 20
 MAX_PITCHES = 6
 """Maximum number of pitches that are tried for each side."""
 
-SECONDS_A_REQUEST, SECONDS_A_MOVE, SECONDS_A_BLOCK, SECONDS_A_ROW = 5e-6, 50e-6, 300e-6, 30e-9
-SECONDS_A_BYTE, COLD_SECONDS_A_BYTE = 0.4e-9, 0.15e-9
-"""Estimated costs of requests, moves, blocks, and bytes in a cache or not; only ratios matter."""
+SECONDS_A_REQUEST = 5e-6
+"""Estimated seconds per request; of this and the following constants, only the ratios matter."""
+
+SECONDS_A_MOVE = 50e-6
+"""Estimated seconds per move."""
+
+SECONDS_A_BLOCK = 300e-6
+"""Estimated seconds per block."""
+
+SECONDS_A_ROW = 30e-9
+"""Estimated seconds per row."""
+
+SECONDS_A_BYTE = 0.4e-9
+"""Estimated seconds per byte that is read, moved or written."""
+
+COLD_SECONDS_A_BYTE = 0.15e-9
+"""Estimated further seconds per byte that is read or written, if the buffers do not fit into a cache."""
 
 
 MANY_MOVES = 1024
@@ -52,8 +71,8 @@ def choose_cut(group: MoveGroup, max_bytes: int) -> Cut | None:
         return Cut("source", 0, 0, 1, group.windows.width)
     best: tuple[float, Cut] | None = None
     looked = 0
-    for cut, number in _candidates(group, max_bytes):
-        if best is not None and looked >= MANY_MOVES and number:
+    for cut, round_number in _candidates(group, max_bytes):
+        if best is not None and looked >= MANY_MOVES and round_number:
             break
         cost = _cost(group, cut, max_bytes)
         io = _middle_io(group, cut, group.operands(cut.side)[0])
@@ -103,10 +122,12 @@ def _candidates(group: MoveGroup, max_bytes: int) -> Iterator[tuple[Cut, int]]:
     sizes = dict.fromkeys(
         (min(LONG_BLOCK_BYTES, max_bytes), min(LONG_BLOCK_BYTES, CACHE_BLOCK_BYTES, max_bytes), max_bytes)
     )
-    for number, size in enumerate(sizes):
+    for round_number, size in enumerate(sizes):
         for side in group.sides:
             for gap in _gaps(side):
-                yield from ((cut, number) for cut in _cuts_of_size(group, Cut(side, 0, gap, 1, 0), size, max_bytes))
+                yield from (
+                    (cut, round_number) for cut in _cuts_of_size(group, Cut(side, 0, gap, 1, 0), size, max_bytes)
+                )
     for side in group.sides:
         for pitch in _pitches(group, side):
             for gap in _gaps(side):
@@ -158,7 +179,7 @@ def _align_width(group: MoveGroup, side: Side, width: int) -> int:
 
 
 def _fitting(group: MoveGroup, cut: Cut, operand: int, max_bytes: int, unit: int) -> Iterator[Cut]:
-    """Yield the cut, shrunk until its blocks fit."""
+    """Yield the cut, after shrinking it until its blocks fit into memory; nothing if that is impossible."""
     for _ in range(8):
         try:
             size = _middle_io(group, cut, operand).buffer_bytes
@@ -181,7 +202,7 @@ def _fitting(group: MoveGroup, cut: Cut, operand: int, max_bytes: int, unit: int
 
 
 def _middle_io(group: MoveGroup, cut: Cut, operand: int) -> BlockIO:
-    """Return the block by which a cut is judged; the last one is cached."""
+    """Return the requests of the block by which a cut is judged; the last result is cached."""
     key = cut, operand
     if group.last_block.get("key") != key:
         area = middle(cut.view(group.sizes[operand]).sizes, cut.block)
@@ -229,7 +250,7 @@ def _short(io: BlockIO) -> int:
 
 
 def blocks_of(
-    number: int,
+    block_number: int,
     operand: int,
     wholes: Iterable[Box],
     group: MoveGroup,
@@ -244,13 +265,13 @@ def blocks_of(
         while regions:
             area = regions.pop()
             try:
-                io = io_of(number, operand, area)
+                io = io_of(block_number, operand, area)
             except TooManyRunsError:
-                # A single element is one run, so this ends.
+                # The recursion ends, because a single element is one run.
                 regions += halves(area, unit)[::-1]
                 continue
             smaller = halves(area, unit) if io.buffer_bytes > max_bytes else [area]
             if len(smaller) == 1 and io.writes:
-                yield Block(number, operand, area), io
+                yield Block(block_number, operand, area), io
             elif len(smaller) > 1:
                 regions += smaller[::-1]

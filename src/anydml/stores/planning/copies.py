@@ -28,9 +28,14 @@ MAX_SINGLE_COPIES = 256
 MAX_COPIES = 1 << 18
 """Maximum number of copies of one move."""
 
-COPY_BYTES, MIN_ALONE, LONGEST_WORD = 64 << 10, 4 << 10, 16
-"""Maximum bytes that NumPy copies at once through an intermediate array; minimum bytes of a copy that is made alone;
-and maximum bytes of a row that is copied as one word."""
+COPY_BYTES = 64 << 10
+"""Maximum bytes that NumPy copies at once through an intermediate array."""
+
+MIN_ALONE = 4 << 10
+"""Minimum bytes of a copy that is made alone."""
+
+LONGEST_WORD = 16
+"""Maximum bytes of a row that is copied as one word."""
 
 
 class Rows(NamedTuple):
@@ -87,14 +92,14 @@ class Rows(NamedTuple):
             to, from_ = self.to[same], self.from_[same]
             length, count, to_step, step = (int(column[same[0]]) for column in self[2:])
             if length * count >= MIN_ALONE:
-                # Long rows by bytes, so that other threads run meanwhile.
+                # Long rows are copied as bytes, so that other threads run meanwhile.
                 dtype, shape = (word(length), (count,)) if length <= LONGEST_WORD else (np.uint8, (count, length))
                 strides, to_strides = ((first, 1)[: len(shape)] for first in (step, to_step))
                 for one_to, one_from in zip(to.tolist(), from_.tolist(), strict=True):
                     rows = np.ndarray(shape, dtype, read.data, one_from, strides)
                     np.ndarray(shape, dtype, written.data, one_to, to_strides)[...] = rows
                 continue
-            source, target, number = (
+            source, target, row_number = (
                 _view_at_every_byte(read, length),
                 _view_at_every_byte(written, length),
                 np.arange(count),
@@ -102,7 +107,9 @@ class Rows(NamedTuple):
             several = COPY_BYTES // (length * count)
             for first in range(0, to.size, several):
                 part = slice(first, first + several)
-                target[np.add.outer(to[part], number * to_step)] = source[np.add.outer(from_[part], number * step)]
+                target[np.add.outer(to[part], row_number * to_step)] = source[
+                    np.add.outer(from_[part], row_number * step)
+                ]
 
 
 class RowTable(NamedTuple):
@@ -218,7 +225,7 @@ def copies_of(destination: int, source: int, to: Numbers, from_: Numbers, length
 def staged_copies(
     operand: int, in_block: Rows, gap: int, base: int
 ) -> tuple[list[Transfer], tuple[Numbers, Numbers, Numbers], int]:
-    """Return requests for the sources of rows, and the copies after them.
+    """Return the requests that read the sources of rows, and the copies from their buffer.
 
     Args:
         operand: number of the source.
@@ -236,9 +243,9 @@ def staged_copies(
     is_direct = lengths >= (SCATTERED if 2 * starts.size > from_.size else DIRECT)
     if is_direct.any() and not is_direct.all():
         # Shorter rows between these are read by the same requests, unless nearly all are short.
-        number = np.cumsum(are_apart(from_, lengths)) - 1
-        counts, sizes = np.bincount(number), np.bincount(number, lengths)
-        is_direct |= ((np.bincount(number, is_direct) > 0) & (sizes >= SCATTERED * counts))[number]
+        run_number = np.cumsum(are_apart(from_, lengths)) - 1
+        counts, sizes = np.bincount(run_number), np.bincount(run_number, lengths)
+        is_direct |= ((np.bincount(run_number, is_direct) > 0) & (sizes >= SCATTERED * counts))[run_number]
     spans = [scattered_reads(operand, from_[is_direct], to[is_direct], lengths[is_direct])] if is_direct.any() else []
     to, from_, lengths = to[~is_direct], from_[~is_direct], lengths[~is_direct]
     if not from_.size:

@@ -66,7 +66,7 @@ def with_pitch(move: Move, side: Side, pitch: int) -> Move | None:
 
 
 def with_elements_of(move: Move, size: int) -> Move:
-    """Return the move with elements of at most `size` bytes, with one more dimension if they were larger."""
+    """Return the move with elements of at most `size` bytes; larger elements become a further dimension."""
     return _dimension_of_run(move, size) if move.element_size > size and move.element_size % size == 0 else move
 
 
@@ -128,8 +128,8 @@ def _nested(dimensions: Sequence[tuple[int, int, int]]) -> list[_Level]:
     """Return dimensions, the outermost first."""
     levels: list[_Level] = []
     reach = 1
-    for size, stride, number in sorted(dimensions, key=lambda entry: (entry[1], entry[0])):
-        levels.append((size, stride, number, reach))
+    for size, stride, dimension in sorted(dimensions, key=lambda entry: (entry[1], entry[0])):
+        levels.append((size, stride, dimension, reach))
         reach += (size - 1) * stride
     return levels[::-1]
 
@@ -140,10 +140,10 @@ def _boxes(levels: Sequence[_Level], offset: int, low: int, high: int) -> Iterat
         if low <= offset < high:
             yield {}
         return
-    (size, stride, number, reach), inner = levels[0], levels[1:]
+    (size, stride, dimension, reach), inner = levels[0], levels[1:]
     if size == 1:
         for box in _boxes(inner, offset, low, high):
-            yield {number: (0, 1), **box}
+            yield {dimension: (0, 1), **box}
         return
     first = max(0, (low - offset - reach) // stride + 1)
     last = min(size - 1, -(-(high - offset) // stride) - 1)
@@ -153,15 +153,15 @@ def _boxes(levels: Sequence[_Level], offset: int, low: int, high: int) -> Iterat
         whole_first, whole_last = last + 1, last
     for k in range(first, whole_first):
         for box in _boxes(inner, offset + k * stride, low, high):
-            yield {number: (k, 1), **box}
+            yield {dimension: (k, 1), **box}
     if whole_first <= whole_last:
         yield {
-            number: (whole_first, whole_last - whole_first + 1),
+            dimension: (whole_first, whole_last - whole_first + 1),
             **{entry[2]: (0, entry[0]) for entry in inner},
         }
     for k in range(max(whole_last + 1, whole_first), last + 1):
         for box in _boxes(inner, offset + k * stride, low, high):
-            yield {number: (k, 1), **box}
+            yield {dimension: (k, 1), **box}
 
 
 def part_of(move: Move, box: Mapping[int, Span]) -> Move:

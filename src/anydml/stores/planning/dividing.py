@@ -18,8 +18,14 @@ from anydml.stores.planning.window_parts import Pieces, PlacedRows, in_parts, wi
 from anydml.stores.planning.windows import Windows
 from anydml.stores.planning.writers import Writers
 
-LONG_REQUEST, MIN_WINDOW, MAX_WINDOW = 5 << 20, 8 << 20, 40 << 20
-"""Bytes of a request that is long enough on slow mounts, and limits of the bytes of a window."""
+LONG_REQUEST = 5 << 20
+"""Bytes of a request that is long enough on slow mounts."""
+
+MIN_WINDOW = 8 << 20
+"""Minimum bytes of a window."""
+
+MAX_WINDOW = 40 << 20
+"""Maximum bytes of a window."""
 
 
 class RowWriters(NamedTuple):
@@ -35,7 +41,7 @@ class RowWriters(NamedTuple):
 
 
 class Divided(NamedTuple):
-    """Outputs that are written as windows of their sources are read.
+    """Outputs that are written while their sources are read in windows.
 
     Attributes:
         rows: the copies from windows, by file.
@@ -76,10 +82,10 @@ def divide(
     window = windows_of(placed, pieces, width)
     intervals = dict[int, Interval]()
     windows, from_ = _read(placed.rows.from_, pieces, window, (width, unit), places, first, intervals)
-    number = first + len(intervals)
+    windows_number = first + len(intervals)
     placed = placed._replace(rows=placed.rows._replace(from_=from_))
-    copies = [*_written(placed, number, unit, places, outputs, intervals)]
-    return Divided(copies, intervals, {number: windows}, outputs)
+    copies = [*_written(placed, windows_number, unit, places, outputs, intervals)]
+    return Divided(copies, intervals, {windows_number: windows}, outputs)
 
 
 def _read(
@@ -106,7 +112,7 @@ def _read(
         The windows, and the places of the rows in these.
     """
     width, unit = sizes
-    # All that a window reads of one file follows itself there, so that it may be one piece.
+    # All that a window reads from one file is contiguous there, so that it may be one piece.
     joined = Pieces.of(window[pieces.owners], pieces.files, pieces.starts, pieces.ends)
     lengths = joined.ends - joined.starts
     spans = -(-lengths // LINE) * LINE
@@ -126,7 +132,7 @@ def _read(
 
 
 def _written(
-    placed: PlacedRows, number: int, unit: int, places: Places, outputs: Numbers, intervals: dict[int, Interval]
+    placed: PlacedRows, windows_number: int, unit: int, places: Places, outputs: Numbers, intervals: dict[int, Interval]
 ) -> Iterator[RowCopies]:
     """Add the intervals that are written, and yield the copies to each from the windows of a number."""
     files, firsts = np.unique(places.file[outputs], return_index=True)
@@ -134,13 +140,15 @@ def _written(
     order = np.lexsort((placed.rows.from_, placed.to))
     placed = placed.select(order)
     bounds = np.append(np.flatnonzero(np.diff(placed.to, prepend=-1)), order.size).tolist()
-    for written, (start, stop) in enumerate(pairwise(bounds), number + 1):
+    for written, (start, stop) in enumerate(pairwise(bounds), windows_number + 1):
         copied, file = placed.rows.select(slice(start, stop)), int(placed.to[start])
         low, high = int(np.min(copied.to)) // PAGE * PAGE, int(np.max(copied.to_ends))
         intervals[written] = places.part(file, low, high - low, unit, examples[file])
         starts, ends = _known_ranges(places, file)
         some = slice(int(ends.searchsorted(low, "right")), int(starts.searchsorted(high)))
-        yield RowCopies(written, number, copied._replace(to=copied.to - low), (starts[some] - low, ends[some] - low))
+        yield RowCopies(
+            written, windows_number, copied._replace(to=copied.to - low), (starts[some] - low, ends[some] - low)
+        )
 
 
 def _divided(all_writers: Iterable[Writers], places: Places) -> list[tuple[RowWriters, Numbers]]:
@@ -164,7 +172,7 @@ def _divided(all_writers: Iterable[Writers], places: Places) -> list[tuple[RowWr
     targets = _files_of(places.file[inputs], places.file[of_inputs], files)
     is_divided = written > 1
     is_divided[tensor[inputs]] |= (read[tensor[inputs]] == 1) & (targets[places.file[inputs]] > 1)
-    # What lies between divided tensors in all of its files is read and written with them.
+    # Bytes between divided tensors, in all files, are read and written with the tensors.
     in_files = np.zeros((2, files), bool)
     for k, arrays in enumerate((inputs, outputs)):
         in_files[k, places.file[arrays[is_divided[tensor[arrays]]]]] = True
@@ -188,7 +196,7 @@ def _files_of(keys: Numbers, files: Numbers, count: int) -> Numbers:
 
 
 def _tensors(all_writers: Sequence[Writers], count: int, inputs: int) -> Numbers:
-    """Return for each array a number that it shares with all that are in sets with it, directly or by others."""
+    """Number arrays by connected set: arrays get one number if a set contains both, directly or through others."""
     tensor = np.arange(count, dtype=np.int32)
     tables = list[Numbers]()
     for writers in all_writers:

@@ -30,8 +30,11 @@ from anydml.stores.planning.repeated_moves import CompactProgram, RepeatedMoves
 from anydml.stores.planning.row_copies import RowCopies
 from anydml.text import bytes_text, count_noun, rounded_up
 
-MAX_KEPT, MAX_PLACES = 64, 8192
-"""Maximum number of blocks whose requests are cached for equal groups, and maximum number of offsets of each."""
+MAX_KEPT = 64
+"""Maximum number of blocks whose requests are cached for equal groups."""
+
+MAX_PLACES = 8192
+"""Maximum number of offsets of a block whose requests are cached."""
 
 SPARE = 64
 """Bytes of a cache line, to which buffers are aligned."""
@@ -96,7 +99,7 @@ class FileBlocking(Blocking):
         """Choose the cuts of all groups."""
         self.cuts: list[Cut] = []
         count, groups = 0, Counter(group.kind for group in self.groups)
-        for number, kind in enumerate(self.kinds):
+        for kind_number, kind in enumerate(self.kinds):
             cut = choose_cut(kind, self.max_block_bytes)
             kind.last_block.clear()
             if cut is None:
@@ -110,7 +113,7 @@ class FileBlocking(Blocking):
                     f"give more memory, {rounded_up(enough)} are enough"
                 )
             self.cuts.append(cut)
-            count += groups[number] * sum(
+            count += groups[kind_number] * sum(
                 block_count(cut.view(kind.sizes[operand]).sizes, cut.block) for operand in kind.operands(cut.side)
             )
             check_count(self.name, count, "blocks", MORE_MEMORY)
@@ -121,7 +124,7 @@ class FileBlocking(Blocking):
         covered: dict[Hashable, tuple[Interval, IntervalUnion]] = {}
         read: set[int] = set()
         self.is_estimate = False
-        for number, (kind, operands) in enumerate(self.groups):
+        for group_number, (kind, operands) in enumerate(self.groups):
             group, cut = self.kinds[kind], self.cuts[kind]
             for operand in group.operands(cut.side):
                 counts = Counter[str]()
@@ -131,7 +134,7 @@ class FileBlocking(Blocking):
                 if max_counted is not None and block_count(grid, cut.block) > max_counted:
                     self.is_estimate, wholes = True, (sampled := [*boxes_of(grid, cut.block, SAMPLED_BLOCKS)])
                     total, looked = group.sizes[operand], sum(map(size_of, sampled))
-                for block, io in blocks_of(number, operand, wholes, group, cut, self.max_block_bytes, block_ios):
+                for block, io in blocks_of(group_number, operand, wholes, group, cut, self.max_block_bytes, block_ios):
                     blocks.append(block)
                     counts["blocks"] += 1
                     for transfer in io.reads:
@@ -161,8 +164,8 @@ class FileBlocking(Blocking):
         cached: dict[tuple[int, int, Box], BlockIO] = {}
         counts_by_kind = Counter(group.kind for group in self.groups)
 
-        def io_of(number: int, operand: int, area: Box) -> BlockIO:
-            kind = self.groups[number].kind
+        def io_of(group_number: int, operand: int, area: Box) -> BlockIO:
+            kind = self.groups[group_number].kind
             io = cached.get((kind, operand, area))
             if io is None:
                 io = block_io(self.kinds[kind], self.cuts[kind], operand, area)
@@ -174,27 +177,27 @@ class FileBlocking(Blocking):
 
         return io_of
 
-    def block_bytes(self, number: int) -> int:
+    def block_bytes(self, block_number: int) -> int:
         """See `Blocking.block_bytes`."""
-        group, operand, area = self.blocks[number]
+        group, operand, area = self.blocks[block_number]
         return sum(write.bytes for write in self.block_ios()(group, operand, area).writes)
 
     def by_path(self) -> dict[Path, list[int]] | None:
-        """Return the numbers of blocks by the file that they write; None if a block may write several files."""
+        """Return the numbers of blocks by the file that each block writes; None if a block may write several files."""
         if any(cut.side == "source" for cut in self.cuts):
             return None
         numbers: dict[Path, list[int]] = {}
-        for number, (group, operand, _) in enumerate(self.blocks):
-            numbers.setdefault(self.intervals[self.groups[group].operands[operand]].path, []).append(number)
+        for block_number, (group, operand, _) in enumerate(self.blocks):
+            numbers.setdefault(self.intervals[self.groups[group].operands[operand]].path, []).append(block_number)
         return numbers
 
     def state(self) -> Iterator[bytes]:
         """See `Blocking.state`."""
         yield repr((self.max_block_bytes, self.cuts, len(self.blocks))).encode()
         real = {path: real_path(path) for path in {interval.path for interval in self.intervals.values()}}
-        for number, lies in self.intervals.items():
+        for operand, lies in self.intervals.items():
             cast = lies.cast and (lies.cast.stored, lies.cast.dtype, lies.cast.start)
-            yield repr((number, real[lies.path], lies.offset, lies.size, cast)).encode()
+            yield repr((operand, real[lies.path], lies.offset, lies.size, cast)).encode()
         yield repr(self.groups).encode()
         for kind in self.kinds:
             windows = kind.windows and kind.windows.state()

@@ -28,9 +28,14 @@ from anydml.stores.planning.shares import Shares, TooLittleMemoryError, are_near
 from anydml.tensor import Layout
 from anydml.text import bytes_text, count_noun, rounded_up
 
-SECONDS_A_BLOCK, SECONDS_A_CHUNK = 300e-6, 150e-6
+SECONDS_A_BLOCK = 300e-6
+"""Estimated seconds per block; only the ratios of this and the next two to `block_shapes.Cost` matter."""
+
+SECONDS_A_CHUNK = 150e-6
+"""Estimated seconds per decoded chunk."""
+
 SECONDS_A_DECODED_BYTE = 1e-9
-"""Estimated seconds per block, per decoded chunk and per decoded byte; only ratios to `block_shapes.Cost` matter."""
+"""Estimated seconds per decoded byte."""
 
 MEMORY_DIVISIONS = ((3, 3), (2, 3), (1, 3), (1, 12))
 """Ways to divide the memory: the number of blocks held at once, and the n of the nth part that threads get at most."""
@@ -131,7 +136,7 @@ class GridBlocking(Blocking):
         return Shares.of(self.name, self.inputs, self.outputs, free, constant_bytes, held, part)
 
     def _enough(self, free: int) -> int:
-        """Return bytes of buffers, hardly more than the least and more than these, with which a plan can be made."""
+        """Return the least bytes of buffers with which a plan can be made, as far as a search finds it."""
         boxes = max(map(self._least_bytes, range(len(self.outputs))))
 
         def is_enough(free: int) -> bool:
@@ -147,11 +152,11 @@ class GridBlocking(Blocking):
             low, high = (low, middle_bytes) if is_enough(middle_bytes) else (middle_bytes, high)
         return high
 
-    def _least_bytes(self, number: int) -> int:
+    def _least_bytes(self, output_number: int) -> int:
         """Return the bytes of the boxes of inputs that a smallest block of an output needs."""
-        shape = self.outputs[number].shape
-        boxes = (middle(shape, block) for block in shapes(shape, _unit(self.outputs[number])))
-        return min(self._bytes_of_boxes(self.regions(number, box)) for box in boxes)
+        shape = self.outputs[output_number].shape
+        boxes = (middle(shape, block) for block in shapes(shape, _unit(self.outputs[output_number])))
+        return min(self._bytes_of_boxes(self.regions(output_number, box)) for box in boxes)
 
     def _seconds_of(self, free: int, held: int, part: int) -> float:
         """Return the estimated seconds of another way to divide the memory."""
@@ -173,10 +178,10 @@ class GridBlocking(Blocking):
 
     def _choose(self) -> None:
         """Choose the shapes of blocks."""
-        numbers = range(len(self.outputs))
-        self.choices = [self._best_shape(number) for number in numbers]
+        output_numbers = range(len(self.outputs))
+        self.choices = [self._best_shape(output_number) for output_number in output_numbers]
         if self._kept_count() > MAX_BLOCKS:
-            self.choices = [self._best_shape(number, (False,)) for number in numbers]
+            self.choices = [self._best_shape(output_number, (False,)) for output_number in output_numbers]
 
     def _list(self) -> None:
         """List the blocks, after a check of their number."""
@@ -208,12 +213,12 @@ class GridBlocking(Blocking):
         cost = cost_at(store.path)
         return coordinates // max(1, int(cost.request / cost.byte) // store.layout.packed.strides[axis])
 
-    def _best_shape(self, number: int, kept_options: Sequence[bool] = (False, True)) -> BlockShape:
+    def _best_shape(self, output_number: int, kept_options: Sequence[bool] = (False, True)) -> BlockShape:
         """Return the best shape of an output's blocks, with or without kept chunks."""
-        target, best = self.outputs[number], None
+        target, best = self.outputs[output_number], None
         for block in shapes(target.shape, _unit(target)):
             box = middle(target.shape, block)
-            regions = self.regions(number, box)
+            regions = self.regions(output_number, box)
             held_regions = self._bytes_of_boxes(regions)
             for are_kept in kept_options:
                 if held_regions > self.shares.room(are_kept):
@@ -258,7 +263,7 @@ class GridBlocking(Blocking):
             decoded += 0 if is_near else cost.request / layout.chunk_bytes + cost.byte
             if are_kept:
                 has_chunked_input = True
-                # One write per chunk in the box, and then few reads.
+                # One write per chunk in the box, and few reads.
                 size = size_of(region) * layout.dtype.itemsize
                 if size * blocks > MAX_KEPT * self.inputs[operand].nbytes:
                     return None
@@ -275,8 +280,8 @@ class GridBlocking(Blocking):
         if not any(choice.are_kept for choice in self.choices):
             return 0
         count = 0
-        for number, (target, choice) in enumerate(zip(self.outputs, self.choices, strict=True)):
-            regions = self.regions(number, middle(target.shape, choice.block))
+        for output_number, (target, choice) in enumerate(zip(self.outputs, self.choices, strict=True)):
+            regions = self.regions(output_number, middle(target.shape, choice.block))
             count += block_count(target.shape, choice.block) * len(regions)
         return count
 
@@ -297,16 +302,16 @@ class GridBlocking(Blocking):
         self.kept_boxes, may_be_kept = BlockList(self.name, rank), any(choice.are_kept for choice in self.choices)
         writes = largest = 0
         counts = [ChunkCount(self.name, store.layout, self.shares.span, cost_at(store.path)) for store in self.inputs]
-        for number, (target, choice) in enumerate(zip(self.outputs, self.choices, strict=True)):
+        for output_number, (target, choice) in enumerate(zip(self.outputs, self.choices, strict=True)):
             total = looked = block_count(target.shape, choice.block)
             if max_counted is not None and total > max_counted:
                 looked, self.is_estimate = SAMPLED_BLOCKS, True
             before = len(self._blocks)
             for k in range(looked):
-                for box in self._fitting(number, box_at(target.shape, choice.block, k * total // looked)):
+                for box in self._fitting(output_number, box_at(target.shape, choice.block, k * total // looked)):
                     block = len(self._blocks)
-                    self._blocks.append(Block(number, 0, box))
-                    regions = self.regions(number, box)
+                    self._blocks.append(Block(output_number, 0, box))
+                    regions = self.regions(output_number, box)
                     largest = max(largest, self._bytes_of_boxes(regions))
                     for operand, region in regions:
                         counts[operand].add(region, total, looked)
@@ -323,24 +328,24 @@ class GridBlocking(Blocking):
             bytes_read, bytes_again, sum(target.nbytes for target in self.outputs), reads, writes, largest
         )
 
-    def _fitting(self, number: int, box: Box) -> Iterator[Box]:
-        """Yield a block, or its parts if it needs more memory than the block that the shape was chosen for."""
-        box_bytes = self._bytes_of_boxes(self.regions(number, box))
-        if box_bytes <= self.shares.room(self.choices[number].are_kept):
+    def _fitting(self, output_number: int, box: Box) -> Iterator[Box]:
+        """Yield a block; in parts, if it needs more memory than the block for which the shape was chosen."""
+        box_bytes = self._bytes_of_boxes(self.regions(output_number, box))
+        if box_bytes <= self.shares.room(self.choices[output_number].are_kept):
             yield box
             return
-        smaller = halves(box, _unit(self.outputs[number]))
+        smaller = halves(box, _unit(self.outputs[output_number]))
         if len(smaller) == 1:
             raise BindingError(
                 f"{self.name}: {bytes_text(box_bytes)} of inputs are needed at once for a chunk of "
-                f"{self.outputs[number]!r}: give more memory, or choose smaller chunks"
+                f"{self.outputs[output_number]!r}: give more memory, or choose smaller chunks"
             )
         for part in smaller:
-            yield from self._fitting(number, part)
+            yield from self._fitting(output_number, part)
 
-    def block_bytes(self, number: int) -> int:
+    def block_bytes(self, block_number: int) -> int:
         """See `Blocking.block_bytes`."""
-        output, _, box = self.blocks[number]
+        output, _, box = self.blocks[block_number]
         return size_of(box) * self.outputs[output].dtype.itemsize
 
     @property

@@ -33,7 +33,7 @@ def identity(path: Path) -> tuple[Any, ...]:
 
 
 def identities_of(paths: Iterable[object]) -> dict[Path, tuple[Any, ...]]:
-    """Return the identities of the paths among these values.
+    """Return the identities of all paths among some values.
 
     Raises:
         BindingError: one cannot be read.

@@ -87,7 +87,7 @@ class ChunkCount:
         self._is_estimate = False
 
     def add(self, box: Box, total: int = 1, looked: int = 1) -> None:
-        """Count the chunks and requests of a box, one of `looked` boxes that are a sample of `total`.
+        """Count the chunks and requests of a box, which belongs to a sample of `looked` out of `total` boxes.
 
         Raises:
             BindingError: there are too many chunks.

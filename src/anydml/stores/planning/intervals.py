@@ -69,7 +69,7 @@ class Interval(NamedTuple):
 
 
 class Places(NamedTuple):
-    """The places of arrays, one number per array in each column, inputs first.
+    """The places of arrays in files, as columns with one number per array, inputs first.
 
     Attributes:
         files: paths of all files, and casts, which count as files.
@@ -109,7 +109,7 @@ class Places(NamedTuple):
         # By id, because hashing a path is slow.
         distinct = {id(file): file for file in read} | {id(file.path): file.path for file in outputs.files}
         file_numbers = {file: k for k, file in enumerate(dict.fromkeys(distinct.values()))}
-        numbers = {number: file_numbers[file] for number, file in distinct.items()}
+        numbers = {file_id: file_numbers[file] for file_id, file in distinct.items()}
         of_outputs = np.array([numbers[id(file.path)] for file in outputs.files], np.int32)
         offset = np.array([store.offset for store in inputs], np.int64)
         offset[[*casts]] = [cast.place(inputs[k].offset) for k, cast in casts.items()]
@@ -142,8 +142,8 @@ class Places(NamedTuple):
     def are_filled(self, files: Numbers, starts: Numbers, stops: Numbers) -> Array:
         """Whether all bytes of intervals of files are known bytes beside arrays."""
         is_filled: Array = starts == stops
-        for number, known_bytes in self.between.items():
-            empty = np.flatnonzero((files == number) & ~is_filled)
+        for file_number, known_bytes in self.between.items():
+            empty = np.flatnonzero((files == file_number) & ~is_filled)
             if not empty.size:
                 continue
             first, sizes = known_bytes.offsets, known_bytes.sizes

@@ -77,11 +77,11 @@ def join_outputs(
         outputs = writers.outputs
         are_alone[outputs] |= not is_sound or (bool(writers.moves) & (places.size[outputs] > max_bytes))
         files = np.where(are_alone[outputs], -1, places.file[outputs])
-        for number in np.unique(files[files >= 0]).tolist():
-            by_file.setdefault(number, []).append(writers.of_outputs(files == number))
+        for file_number in np.unique(files[files >= 0]).tolist():
+            by_file.setdefault(file_number, []).append(writers.of_outputs(files == file_number))
     alone = {*np.flatnonzero(are_alone & ~are_divided).tolist()}
     joined_outputs, moves = JoinedOutputs(alone, [], [*divided.rows], divided.intervals, divided.windows), list[Move]()
-    # Numbers of windows follow those of intervals.
+    # The numbers of windows follow the numbers of intervals.
     first += len(divided.windows)
     for of_file in by_file.values():
         moves += _join_file(of_file, places, first, joined_outputs)
@@ -89,7 +89,7 @@ def join_outputs(
 
 
 def _join_file(writers: Sequence[Writers], places: Places, first: int, outputs: JoinedOutputs) -> Iterator[Move]:
-    """Join outputs of one file: add rows and intervals to what was found, and return moves."""
+    """Join the outputs of one file: add rows and intervals to those of earlier files, and return the moves."""
     groups = _groups(np.concatenate([writer.outputs for writer in writers]), places)
     wholes = [places.interval(int(group[0]), int(group[-1])) for group in groups]
     ends_of = np.array([places.offset[group[-1]] for group in groups])
@@ -111,7 +111,7 @@ def _join_file(writers: Sequence[Writers], places: Places, first: int, outputs: 
         spans[group, file] = min(low, span[0]), max(high, span[1])
     first += len(outputs.intervals)
     outputs.intervals.update((first + k, interval) for k, interval in enumerate(wholes))
-    numbers = {key: number for number, key in enumerate(spans, first + len(wholes))}
+    numbers = {key: span_number for span_number, key in enumerate(spans, first + len(wholes))}
     for (group, file), (low, high) in spans.items():
         outputs.intervals[numbers[group, file]] = places.part(file, low, high - low, wholes[group].unit)
     for key, to, from_, lengths in copied:

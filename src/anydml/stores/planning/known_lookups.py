@@ -89,7 +89,7 @@ def resolve_lookups(program: Program, read: ReadOperand) -> Iterator[Move | RunC
 
 
 def runs_of(program: Program, pick: Pick) -> Iterator[Move]:
-    """Yield one move per evenly spaced run of the elements of a pick; each dimension is one of the pick's.
+    """Yield one move per evenly spaced run of a pick's elements, with dimensions of the pick.
 
     Raises:
         BindingError: there are too many.
@@ -186,16 +186,16 @@ def _evenly_spaced_runs(row: Array, keep: Array) -> Iterator[tuple[int, int, int
     # Runs end where the step changes, and before and after elements that are left out.
     breaks = np.flatnonzero((steps[1:] != steps[:-1]) | ~keep[2:] | ~keep[1:-1] | ~keep[:-2]) + 2
     ends = [*breaks.tolist(), count]
-    place = 0
+    position = 0
     while start < count:
         if not keep[start]:
             start += 1
             continue
         end = start + 1
         if end < count and keep[end]:
-            while ends[place] < start + 2:
-                place += 1
-            end = ends[place]
+            while ends[position] < start + 2:
+                position += 1
+            end = ends[position]
             if steps[start] <= 0 and end - start < 3:
                 end = start + 1
         yield start, end - start, int(steps[start]) if end - start > 1 else 0

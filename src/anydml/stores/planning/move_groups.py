@@ -92,7 +92,7 @@ def move_groups_of(
         alike = [RepeatedMoves(simplify(move for move in all_moves if isinstance(move, Move)), np.arange(count)[None])]
         tables = [entry for entry in all_moves if isinstance(entry, RunCopies)]
     lookup_outputs = {table.destination for table in tables}
-    # A window is read into one buffer, and may be written from another.
+    # A window is read into one buffer, and may be written from another buffer.
     max_window = max_block_bytes // 2 - SPARE_OF_WINDOW if free >= MIN_FREE else 0
     alone, several, copies, intervals, windows = join_outputs(
         alike,
@@ -134,7 +134,7 @@ def move_groups_of(
 
 def _operands_of(moves: Iterable[Move], rows: Iterable[RunCopies | RowCopies]) -> set[int]:
     """Return numbers of the operands of moves and rows."""
-    used = {number for row in rows for number in (row.destination, row.source)}
+    used = {operand for row in rows for operand in (row.destination, row.source)}
     for move in moves:
         used.add(move.destination.operand)
         if isinstance(move.source, Access):

@@ -79,8 +79,8 @@ class Pick(NamedTuple):
         """Return the part in a box of its coordinates, without dimensions of size 1."""
         at = tuple([slice(box[k][0], box[k][0] + box[k][1]) for k in self.by])
         remaining = [k for k in range(len(self.move.sizes)) if box[k][1] > 1]
-        by = tuple([place for place, k in enumerate(remaining) if k in self.by])
-        sizes = [box[remaining[place]][1] for place in by]
+        by = tuple([dimension for dimension, k in enumerate(remaining) if k in self.by])
+        sizes = [box[remaining[dimension]][1] for dimension in by]
         return Pick(part_of(self.move, box), by, self.shift[at].reshape(sizes), self.is_kept[at].reshape(sizes))
 
     @property
@@ -89,7 +89,7 @@ class Pick(NamedTuple):
         return self.move.reads.offset + self.shift[self.is_kept]
 
     def places(self, layout: Layout) -> tuple[list[Array], Array]:
-        """Return the coordinates in the input of the elements that move, and the byte offsets within these elements."""
+        """Return the input's coordinates of the elements that move, and the byte offsets within these elements."""
         return places_of(self.offsets, layout)
 
     def boxes(self, layout: Layout, ways: Sequence[Sequence[int]], cell_of: CellOf) -> Iterator[PickedBox]:
@@ -157,8 +157,8 @@ class Pick(NamedTuple):
 
 def places_of(offsets: Array, layout: Layout) -> tuple[list[Array], Array]:
     """Return the coordinates of the elements of a packed array at byte offsets, and the offsets within the elements."""
-    number, byte_offsets = np.divmod(offsets, layout.element_size)
-    return [*np.unravel_index(number, layout.sizes)] if layout.sizes else [], byte_offsets
+    element_number, byte_offsets = np.divmod(offsets, layout.element_size)
+    return [*np.unravel_index(element_number, layout.sizes)] if layout.sizes else [], byte_offsets
 
 
 def reach(sizes: Sequence[int], ways: Sequence[Sequence[int]], rank: int) -> tuple[list[int], list[int]]:
@@ -169,7 +169,7 @@ def reach(sizes: Sequence[int], ways: Sequence[Sequence[int]], rank: int) -> tup
 
 
 def box_between(low: Sequence[int], high: Sequence[int], sizes: Sequence[int]) -> Box:
-    """Return the box from the smallest to the largest coordinates, with whole rows if these run on in further rows."""
+    """Return the box from the smallest to the largest coordinates; if these span several rows, the rows are whole."""
     axis_count = len(sizes)
     low, high = [*low], [*high]
     for axis in reversed(range(1, len(sizes))):

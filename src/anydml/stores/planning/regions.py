@@ -93,7 +93,7 @@ def box_of(end: Access, move: Move, layout: Layout) -> Box:
 def access_in_box(
     end: Access, sizes: Sequence[int], layout: Layout, box: Box, strides: Sequence[int], operand: int
 ) -> Access:
-    """Return one end of a move in a box that is in memory, or written there.
+    """Return one end of a move, in the coordinates of a box in memory.
 
     Args:
         end: in the whole array.
@@ -139,14 +139,14 @@ class RegionMap:
     def __init__(
         self,
         program: Program,
-        number: int,
+        operand: int,
         output: Layout,
         inputs: Sequence[Layout],
         read: ReadOperand,
         hint: str = BY_FILE,
     ) -> None:
         self.output, self.inputs = output, tuple(inputs)
-        moves = [move for move in program.moves if move.destination.operand == number and 0 not in move.sizes]
+        moves = [move for move in program.moves if move.destination.operand == operand and 0 not in move.sizes]
         for move in moves:
             if isinstance(move.source, Access) and program.operands[move.source.operand].role == "scratch":
                 raise BindingError(
@@ -173,7 +173,7 @@ class RegionMap:
         self._bounds = np.array(bounds, np.int64).reshape(len(bounds), len(output.sizes), 2)
 
     def _by_axes(self, move: Move) -> Move:
-        """Return the move with a dimension per axis where one runs over several axes of an input."""
+        """Return the move with every dimension that runs over several axes of an input divided by axis."""
         source = move.source
         if isinstance(source, Access) and source.operand < len(self.inputs):
             for pitch in self.inputs[source.operand].strides:

@@ -25,7 +25,7 @@ class RepeatedMoves(NamedTuple):
 
 
 class CompactProgram(NamedTuple):
-    """A program between inputs and outputs; constants follow these.
+    """A program between inputs and outputs, whose operands come first; the constants follow.
 
     Attributes:
         name: the name of the program, for errors.

@@ -42,7 +42,7 @@ class RowCopies:
 
     @cached_property
     def _source_ends(self) -> Numbers:
-        """The end of the source's bytes of each copy and of those before it."""
+        """The highest end of the source's bytes, over each copy and all copies before it."""
         reached: Numbers = np.maximum.accumulate(self.columns.ends)
         return reached
 
@@ -65,14 +65,14 @@ class RowCopies:
 
 
 def clip_rows(rows: Rows, low: Numbers, high: Numbers) -> tuple[Rows, Numbers]:
-    """Return what copies read from intervals of the source, one each, and the numbers of the copies that this is of."""
+    """Return the parts of copies that read from an interval of the source each, and the numbers of these copies."""
     to, from_, lengths, counts, to_steps, steps = rows
     begins = np.clip(-((from_ - low) // steps), 0, counts)
     ends = np.clip((high - from_ - lengths) // steps + 1, 0, counts)
     are_whole = ends > begins
     starts = to + begins * to_steps, from_ + begins * steps
     whole_rows = Rows(*starts, lengths, ends - begins, to_steps, steps).select(are_whole)
-    # If one row contains the whole interval, `ends < begins`: both would be the same part, so `after` has none.
+    # If one row contains the whole interval, `ends < begins`: both parts would be equal, so `after` is left out.
     before, is_before = _part(rows, begins - 1, low, high)
     after, is_after = _part(rows, np.where(ends < begins, counts, ends), low, high)
     numbers = np.concatenate([np.flatnonzero(mask) for mask in (are_whole, is_before, is_after)])
@@ -80,7 +80,7 @@ def clip_rows(rows: Rows, low: Numbers, high: Numbers) -> tuple[Rows, Numbers]:
 
 
 def _part(copies: Rows, rows: Numbers, low: Numbers, high: Numbers) -> tuple[Rows, Array]:
-    """For one row of each copy, return the part in an interval of the source, and whether there is one."""
+    """For one row of each copy, return the part in an interval of the source, and whether that part exists."""
     to, from_, lengths, counts, to_steps, steps = copies
     starts = from_ + rows * steps
     first, last = np.maximum(starts, low), np.minimum(starts + lengths, high)
@@ -91,7 +91,7 @@ def _part(copies: Rows, rows: Numbers, low: Numbers, high: Numbers) -> tuple[Row
 
 
 def rows_of(move: Move) -> list[Row] | None:
-    """Return a move as copies of rows; None if they would be many, or short where others lie between them."""
+    """Return a move as copies of rows; None if rows would be many, or short and apart from each other."""
     ends = zip(move.destination.strides, move.reads.strides, move.sizes, strict=True)
     length, count, to_step, step, outer = move.element_size, 1, 0, 0, list[tuple[int, int, int]]()
     for to, from_, size in sorted(end for end in ends if end[2] > 1):
@@ -116,7 +116,7 @@ def rows_of(move: Move) -> list[Row] | None:
 
 
 def filled(copies: Rows) -> tuple[Rows, Numbers, Numbers, Numbers]:
-    """Return copies, starts and ends of the intervals that they fill together, and the number of that of each copy.
+    """Return copies, the intervals that they fill together, by starts and ends, and the interval's number of each copy.
 
     Rows between which other bytes lie become copies of one row each.
 

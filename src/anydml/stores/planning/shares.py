@@ -32,8 +32,11 @@ CONNECTIONS = 48 << 20
 RECEIVED = 1 << 20
 """Bytes that a connection holds at most of an answer that is received."""
 
-ENOUGH, CODECS = 64 << 20, 16 << 20
-"""Of the memory beyond `ENOUGH` bytes, an eighth, at most `CODECS` bytes, is left to codecs and the allocator."""
+ENOUGH = 64 << 20
+"""Bytes of memory beyond which an eighth is left to codecs and the allocator."""
+
+CODECS = 16 << 20
+"""Maximum bytes that are left to codecs and the allocator."""
 
 
 class TooLittleMemoryError(BindingError):
@@ -103,7 +106,7 @@ class Shares:
             span, request = _request_bytes(inputs, written, free)
         decoded = [2 * store.layout.chunk_bytes for store in inputs if not store.layout.is_plain]
         need = max(written, request, *decoded)
-        # Plain elements of objects are received where they belong, as far as these are contiguous.
+        # Plain elements of objects are received directly in the destination, if they are contiguous there.
         is_received = not is_near and held > 1 and all(_is_plain(store) for store in inputs)
         most = THREADS if is_near else min(2, held) * MAX_REQUESTS
         buffers = max(1, min(most, free // part // need))
@@ -122,7 +125,7 @@ class Shares:
         return self.held * self.boxes
 
     def holding(self, blocks: int) -> Self:
-        """Return the shares for more blocks in the same memory, where blocks are smaller than their shares."""
+        """Return the shares for more blocks in the same memory, if blocks are smaller than their shares."""
         held = max(self.held, blocks)
         return replace(self, held=held, boxes=self.held_bytes // held)
 
@@ -157,10 +160,10 @@ def _request_bytes(inputs: Sequence[Store | ZarrStore], written: int, free: int)
     is_put = all(layout.is_plain and layout.shard is None for layout in layouts)
     share = free // (3 * MAX_REQUESTS) - RESPONSE_CHUNK if is_put else free // (6 * MAX_REQUESTS)
     share = max(share, min(free // 16, MIN_REQUEST))
-    # Where chunks that are written leave fewer requests at once, these are whole chunks.
+    # If written chunks leave memory for few requests at once, requests are whole chunks.
     chunk_bytes = max((layout.chunk_bytes for layout in layouts if layout.is_plain and layout.shard is None), default=0)
     wide = chunk_bytes if is_put and chunk_bytes + RESPONSE_CHUNK <= written * 5 // 4 else 0
-    # A request never needs more bytes than its object has; requests to shards join chunks.
+    # A request needs no more bytes than the object has; requests to shards join several chunks.
     sizes = (layout.chunk_bytes if layout.shard is None else block_shapes.MAX_SPAN for layout in layouts)
     span = max(1, wide, min(block_shapes.MAX_SPAN, share, max(sizes, default=block_shapes.MAX_SPAN)))
     return span, span + RESPONSE_CHUNK if is_put else 2 * span

@@ -48,7 +48,7 @@ class SpacedMoves(NamedTuple):
 
     @property
     def has_few_runs(self) -> bool:
-        """Whether they read a file by few runs each."""
+        """Whether each move reads a file by few runs."""
         return bool(self.file[0] >= 0) and self.to.size * math.prod(self.move.sizes) <= FEW_RUNS * len(self.parts)
 
     def runs(self) -> Runs:
@@ -74,14 +74,14 @@ class SpacedMoves(NamedTuple):
             yield (int(self.group[k]), int(self.file[k])), Move((turns, count, *sizes), written, read, length)
 
     def _repeat(self) -> Iterator[tuple[int, int, int]]:
-        """Yield evenly spaced parts of one size: the first output, the number of parts, and the outputs of each."""
+        """Yield evenly spaced parts of one size: the first output, the number of parts, the outputs per part."""
         firsts, counts = np.array(self.parts, np.int64).reshape(-1, 2).T
-        place = np.stack([self.to, self.from_, self.group, self.file], 1).astype(np.int64)
+        ends = np.stack([self.to, self.from_, self.group, self.file], 1).astype(np.int64)
         steps, within = (
-            np.diff(place[firsts], axis=0),
-            place[np.minimum(firsts + 1, firsts + counts - 1)] - place[firsts],
+            np.diff(ends[firsts], axis=0),
+            ends[np.minimum(firsts + 1, firsts + counts - 1)] - ends[firsts],
         )
-        # Of parts that follow each other, as the gates and ups of experts do.
+        # Parts may alternate, as the gates and ups of experts do.
         is_like = (counts[1:] == counts[:-1]) & (within[1:] == within[:-1]).all(1) & (steps[:, 2:] == 0).all(1)
         goes_on = np.concatenate([[False], is_like[1:] & is_like[:-1] & (steps[1:] == steps[:-1]).all(1)])
         k = 0
@@ -101,7 +101,7 @@ def spaced_moves(
     group_of: Callable[[Numbers], Numbers],
     file_of: Callable[[Numbers], Numbers],
 ) -> Iterator[SpacedMoves]:
-    """Yield the moves to outputs, also those of runs, with numbers of the groups and files of outputs and inputs."""
+    """Yield the moves to outputs, also of runs, with the numbers of the groups and files of outputs and inputs."""
     for move_writers in writers:
         sets = move_writers.sets
         for move in move_writers.all_moves:

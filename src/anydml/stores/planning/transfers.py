@@ -21,7 +21,7 @@ MAX_RUNS_OF_BLOCK = 1 << 17
 
 
 class TooManyRunsError(Exception):
-    """A block needs more than `MAX_RUNS_OF_BLOCK` runs; `share` of it would not."""
+    """A block needs more than `MAX_RUNS_OF_BLOCK` runs; a `share` of the block would not."""
 
     def __init__(self, runs: int) -> None:
         super().__init__(runs)
@@ -90,13 +90,13 @@ class Transfer(NamedTuple):
 def transfer_of(
     operand: int, file: Numbers, buffer: Numbers, length: int, is_direct: bool = False, runs: int = 1
 ) -> Transfer:
-    """Return a `Transfer` whose runs have one length, and whose requests as many runs."""
+    """Return a `Transfer` in which all runs have one length, and all requests one number of runs."""
     counts = np.full(file.size, runs, np.int64) if runs > 1 else None
     return Transfer(operand, file, buffer, np.full(buffer.size, length, np.int64), is_direct, counts)
 
 
 def are_apart(file: Numbers, lengths: Numbers) -> Array:
-    """Whether each of sorted runs begins a request: the one before is not near, or the system takes one at a time."""
+    """Whether each sorted run begins a request: the run before is far, or the system supports one run per request."""
     gaps = file[1:] - (file + lengths)[:-1]
     return np.concatenate([np.ones(min(1, file.size), bool), (gaps < 0) | (gaps > NEAR) | (not can_scatter())])
 

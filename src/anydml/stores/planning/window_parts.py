@@ -34,7 +34,7 @@ class PlacedRows(NamedTuple):
 
     @property
     def pieces(self) -> Pieces:
-        """The pieces of files that they read, by tensor."""
+        """The pieces of files that each tensor reads."""
         return Pieces.of(self.tensor, self.from_, self.rows.from_, self.rows.ends)
 
 
@@ -59,14 +59,14 @@ class Pieces(NamedTuple):
     def of(cls, owners: Numbers, files: Numbers, starts: Numbers, ends: Numbers) -> Pieces:
         """Return the pieces that consist of parts, which have the same columns; parts of an owner may overlap."""
         width = int(np.max(files)) + 1
-        distinct, place = np.unique(owners.astype(np.int64) * width + files, return_inverse=True)
-        # Those of each owner in each file, one after the other, farther apart than any that are joined.
+        distinct, position = np.unique(owners.astype(np.int64) * width + files, return_inverse=True)
+        # Shifted, so that pairs of owner and file lie one after the other, too far apart to be joined.
         lows, highs = np.full(distinct.size, np.max(ends)), np.zeros(distinct.size, np.int64)
-        np.minimum.at(lows, place, starts)
-        np.maximum.at(highs, place, ends)
+        np.minimum.at(lows, position, starts)
+        np.maximum.at(highs, position, ends)
         reached = np.cumsum(highs - lows + APART + 1)
         shift = np.append(0, reached[:-1]) - lows
-        moved = shift[place]
+        moved = shift[position]
         starts, ends, of_part = merge_intervals(starts + moved, ends + moved, APART)
         key = np.searchsorted(reached, starts, "right")
         return cls(distinct[key] // width, distinct[key] % width, starts - shift[key], ends - shift[key], of_part)
@@ -84,11 +84,11 @@ def in_parts(placed: PlacedRows, width: int, unit: int) -> tuple[PlacedRows, Pie
     """
     pieces = placed.pieces
     firsts = np.flatnonzero(np.diff(pieces.owners, prepend=-1))
-    number = np.zeros(int(pieces.owners[-1]) + 1, np.int32)
+    window_number = np.zeros(int(pieces.owners[-1]) + 1, np.int32)
     order = np.lexsort((pieces.starts[firsts], pieces.files[firsts]))
-    number[pieces.owners[firsts][order]] = np.arange(firsts.size)
-    placed = placed._replace(tensor=number[placed.tensor])
-    pieces = pieces._replace(owners=number[pieces.owners])
+    window_number[pieces.owners[firsts][order]] = np.arange(firsts.size)
+    placed = placed._replace(tensor=window_number[placed.tensor])
+    pieces = pieces._replace(owners=window_number[pieces.owners])
     read, written = pieces.sizes_of_owners(firsts.size), np.bincount(placed.tensor, placed.rows.sizes)
     parts = np.maximum(1, np.ceil(np.maximum(read, written) / width).astype(np.int64))
     if parts.max() == 1:
@@ -147,7 +147,7 @@ class _Cuts(NamedTuple):
 
 
 def windows_of(placed: PlacedRows, pieces: Pieces, width: int) -> Numbers:
-    """Return the number of the window of each tensor or part of one; these follow each other by number."""
+    """Return the window's number of each tensor or part; tensors and parts are sorted by number."""
     count = int(np.max(pieces.owners)) + 1
     read, written = pieces.sizes_of_owners(count), np.bincount(placed.tensor, placed.rows.sizes, count)
     reached = np.cumsum(np.maximum(read, written)).astype(np.int64)

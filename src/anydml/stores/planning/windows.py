@@ -150,7 +150,7 @@ def _reads(rows: Rows, pieces: Windows, used: int) -> tuple[list[Transfer], Rows
     are_long[1:] &= np.maximum.accumulate(ends)[:-1] <= rows.from_[1:]
     are_long[:-1] &= ends[:-1] <= rows.from_[1:]
     long, short = rows.select(are_long), rows.select(~are_long)
-    # What lies in different pieces is not near each other.
+    # Bytes in different pieces are never near each other.
     distance = (np.searchsorted(pieces.places, short.from_, "right") - 1) * APART
     starts, stops, section = merge_intervals(short.from_ + distance, short.ends + distance, NEAR)
     lengths = stops - starts

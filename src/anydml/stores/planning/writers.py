@@ -12,7 +12,7 @@ from anydml.stores.planning.repeated_moves import RepeatedMoves
 
 
 class Writers(NamedTuple):
-    """Writers of outputs that are alike, each as a whole: moves in their order, or runs alone.
+    """The writers of outputs that are alike: each output is written by moves in order, or by runs alone.
 
     Attributes:
         moves: none where there are runs.
@@ -29,12 +29,12 @@ class Writers(NamedTuple):
 
     @property
     def outputs(self) -> Numbers:
-        """Their numbers."""
+        """The numbers of the outputs."""
         return self.sets[:, self.output]
 
     @property
     def all_moves(self) -> tuple[Move, ...]:
-        """The moves, also those of runs."""
+        """All moves, also those that run by run make."""
         of_runs = (
             Move((), Access(self.output, to, ()), Access(from_input, inside, ()), length)
             for to, from_input, inside, length in self.runs

@@ -41,7 +41,7 @@ class BlockFlow:
         self._next = next(self._numbers, None)
         self._most, self._in_turn, self._was_read, self._is_broken = most, in_turn, was_read, False
         self._changed = threading.Condition()
-        # These pairs are for tasks that read, and for those that write. One thread at a time takes a task of each kind.
+        # Each pair is for tasks that read, and tasks that write. One thread at a time takes a task of either kind.
         self._taking = threading.Lock(), threading.Lock()
         self._under_way = [0, 0]
         self._blocks: tuple[deque[_Block], deque[_Block]] = deque(), deque()
@@ -94,18 +94,18 @@ class BlockFlow:
                 self._changed.notify_all()
 
     def _take(self, writes: bool) -> tuple[_Block | None, Task | None]:
-        """Take a task of the first block; None if it has no more, or if another thread took the last one."""
+        """Take a task of the first block; None if there is none, or if another thread took the last task."""
         blocks = self._blocks[writes]
         if not blocks and not writes:
             with self._changed:
                 # Another thread took the last task of the block before, after this one was told to read.
                 if self._in_turn and self._under_way[False] > 1:
                     return None, None
-                number, room = self._next, self._rooms.pop() if self._rooms else None
-                if number is None or room is None:
+                block_number, room = self._next, self._rooms.pop() if self._rooms else None
+                if block_number is None or room is None:
                     return None, None
                 self._next = next(self._numbers, None)
-            blocks.append(_Block(number, room, self._begin(number, room)))
+            blocks.append(_Block(block_number, room, self._begin(block_number, room)))
         if not blocks:
             return None, None
         block = blocks[0]

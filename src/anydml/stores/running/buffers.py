@@ -43,7 +43,7 @@ class Buffers:
 
 
 def _pages(size: int) -> mmap.mmap:
-    """Return new pages, huge ones if the system has them; private pages cost less than shared ones on first use."""
+    """Return new pages, huge ones if the system has them; private, since shared pages cost more on first use."""
     if sys.platform != "linux":
         return mmap.mmap(-1, size)
     pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

@@ -131,7 +131,7 @@ class ChunkReader:
             target[...] = self._decode_whole(chunk, flat)[tuple(slice(a, e) for a, e in inside)]
 
     def _common(self, chunk: tuple[int, ...], box: Box, out: Array) -> tuple[Box, Array]:
-        """Return the intersection of a box and a chunk, in the chunk's coordinates, and its part of the box's array."""
+        """Return the intersection of a box and a chunk, in the chunk's coordinates and as part of the box's array."""
         chunk_box = self.grid.box(chunk)
         common = common_box(box, chunk_box)
         inside = tuple((a - b[0], e - b[0]) for (a, e), b in zip(common, chunk_box, strict=True))
@@ -141,66 +141,70 @@ class ChunkReader:
         """Return a buffer for a decoded chunk, since the allocator would keep more memory than a plan may take."""
         return nullcontext() if self._decoder is None else self._buffers.lent(self._decoder.size)
 
-    def _kept_reads(self, kept: KeptChunks, number: int, box: Box, out: Array) -> Iterator[Task]:
+    def _kept_reads(self, kept: KeptChunks, block_number: int, box: Box, out: Array) -> Iterator[Task]:
         """Yield tasks that read a box, and keep its chunks for later boxes."""
         ranges = [range(*self.grid.span(axis, *interval)) for axis, interval in enumerate(box)]
         most = max(self.span, min(KEPT_READ, 2 * self.grid.chunk_bytes))
         run, start, end = list[Box](), 0, 0
         for chunk in itertools.product(*ranges):
-            if not kept.has(number, chunk):
-                yield partial(self._keep, kept, number, chunk, box, out)
+            if not kept.has(block_number, chunk):
+                yield partial(self._keep, kept, block_number, chunk, box, out)
                 continue
-            offset = kept.place(number, chunk)
+            offset = kept.place(block_number, chunk)
             for part in split_box(common_box(box, self.grid.box(chunk)), out.itemsize, most):
                 size = size_of(part) * out.itemsize
                 if run and (offset != end or end + size - start > most):
-                    yield partial(self._read_kept, kept, number, start, end, run, box, out)
+                    yield partial(self._read_kept, kept, block_number, start, end, run, box, out)
                     run = []
                 start, end = start if run else offset, offset + size
                 run.append(part)
                 offset = end
         if run:
-            yield partial(self._read_kept, kept, number, start, end, run, box, out)
+            yield partial(self._read_kept, kept, block_number, start, end, run, box, out)
 
     def release(self, block: int) -> None:
         """Forget the chunks that were kept for a block, once it has been read."""
         if self._kept is not None:
             self._kept.release(block)
 
-    def _keep(self, kept: KeptChunks, number: int, chunk: tuple[int, ...], box: Box, out: Array) -> None:
+    def _keep(self, kept: KeptChunks, block_number: int, chunk: tuple[int, ...], box: Box, out: Array) -> None:
         """Decode a chunk, copy the elements that a box needs, and keep the chunk for later boxes."""
         chunk_box = self.grid.box(chunk)
         common = common_box(box, chunk_box)
         with kept.lock(chunk):
-            # Another box of the same block may have decoded it.
-            if not kept.has(number, chunk):
+            # Another box of the same block may have decoded the chunk.
+            if not kept.has(block_number, chunk):
                 with self._lent() as flat:
                     elements = self._decode_whole(chunk, flat) if self._is_whole else self._elements(chunk_box)
-                    kept.keep(number, chunk, elements)
+                    kept.keep(block_number, chunk, elements)
                     out[inside_box(common, box)] = elements[inside_box(common, chunk_box)]
                 return
-        offset = kept.place(number, chunk)
+        offset = kept.place(block_number, chunk)
         for part in split_box(common, out.itemsize, self.span):
             size = size_of(part) * out.itemsize
-            self._read_kept(kept, number, offset, offset + size, [part], box, out)
+            self._read_kept(kept, block_number, offset, offset + size, [part], box, out)
             offset += size
 
     def _read_kept(
-        self, kept: KeptChunks, number: int, start: int, end: int, run: Sequence[Box], box: Box, out: Array
+        self, kept: KeptChunks, block_number: int, start: int, end: int, run: Sequence[Box], box: Box, out: Array
     ) -> None:
         """Read parts of a box that are contiguous among the kept chunks."""
-        places = [out[inside_box(part, box)] for part in run]
-        addresses = [address_of(place) for place in places]
-        ends = [first + place.nbytes for first, place in zip(addresses, places, strict=True)]
-        if all(place.flags.c_contiguous for place in places) and addresses[1:] == ends[:-1] and out.flags.c_contiguous:
+        destinations = [out[inside_box(part, box)] for part in run]
+        addresses = [address_of(destination) for destination in destinations]
+        ends = [first + destination.nbytes for first, destination in zip(addresses, destinations, strict=True)]
+        if (
+            all(destination.flags.c_contiguous for destination in destinations)
+            and addresses[1:] == ends[:-1]
+            and out.flags.c_contiguous
+        ):
             first = addresses[0] - address_of(out)
-            kept.read(number, as_bytes(out)[first : first + end - start], start)
+            kept.read(block_number, as_bytes(out)[first : first + end - start], start)
             return
         with self._buffers.lent(end - start) as buffer:
-            kept.read(number, buffer.data, start)
+            kept.read(block_number, buffer.data, start)
             flat, done = buffer.view(out.dtype), 0
-            for part, place in zip(run, places, strict=True):
-                place[...] = flat[done : done + size_of(part)].reshape(sizes_of(part))
+            for part, destination in zip(run, destinations, strict=True):
+                destination[...] = flat[done : done + size_of(part)].reshape(sizes_of(part))
                 done += size_of(part)
 
     def _run(self, run: Run, box: Box, out: Array) -> None:
@@ -253,7 +257,7 @@ class ChunkReader:
         name = self.grid.name(chunk)
         if isinstance(self.path, Address):
             return ObjectFile(self.path / name, size if self._shards is None else None)
-        # Python keeps the parts of all `Path`s, which would be those of all chunks.
+        # A string, because Python keeps the parts of every `Path`, which would be one per chunk.
         file = opened.enter_context(PlainFile(os.path.join(self.path, name)))
         if self._shards is None and (length := os.fstat(file.descriptor).st_size) != size:
             raise self._error(chunk, f"it must be {size} bytes, not {length}")

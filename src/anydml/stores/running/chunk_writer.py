@@ -66,13 +66,13 @@ class ChunkWriter:
         """Whether all elements have the bytes of the fill value, so that a shard may leave the chunk out."""
         # As integers, because equal numbers may have different bytes.
         size = len(self.fill)
-        kind = np.dtype(np.uint64 if size % 8 == 0 else f"u{size}" if size in (1, 2, 4) else np.uint8)
-        fill = np.frombuffer(self.fill, kind)
-        rows = flat.view(kind).reshape(-1, fill.size)
+        word_dtype = np.dtype(np.uint64 if size % 8 == 0 else f"u{size}" if size in (1, 2, 4) else np.uint8)
+        fill = np.frombuffer(self.fill, word_dtype)
+        rows = flat.view(word_dtype).reshape(-1, fill.size)
         return bool(rows.size) and bool((rows[0] == fill).all()) and bool((rows == fill).all())
 
     def write(self, row: Sequence[tuple[int, ...]], flat: Array) -> None:
-        """Write whole chunks, whose elements lie one after the other; those outside the array are fill values.
+        """Write whole chunks that are contiguous in memory; elements outside the array are fill values.
 
         Raises:
             ModelError: a codec refuses the elements, or different elements are read back.
@@ -91,13 +91,13 @@ class ChunkWriter:
             start = end
 
     def _put(self, shards: ShardWriter, run: Sequence[tuple[tuple[int, ...], Array]], data: memoryview | None) -> None:
-        """Write chunks of a shard with their bytes; None where they have fill values only."""
+        """Write chunks of a shard, given their bytes, or None for a chunk of fill values only."""
         copies = [
             piece.view(self.grid.dtype).reshape(self.grid.sizes(chunk)).copy() if self._back.is_read(chunk) else None
             for chunk, piece in run
         ]
-        for number, file_elements in shards.put([chunk for chunk, _ in run], data, copies):
-            self._back.check(number, file_elements)
+        for shard_number, file_elements in shards.put([chunk for chunk, _ in run], data, copies):
+            self._back.check(shard_number, file_elements)
 
     def _write(self, chunk: tuple[int, ...], flat: Array) -> None:
         """Write a chunk that is encoded, or has a file of its own."""
@@ -139,7 +139,7 @@ class ChunkWriter:
 def _row_of(grid: ChunkGrid, need: int, is_elsewhere: bool) -> int:
     """Return how many chunks are moved together, in at most `ROW` bytes."""
     size = max(1, grid.chunk_bytes)
-    # At addresses, each waits for its own request; large plain chunks are written from the beginning of a page.
+    # At addresses, every chunk waits for its request. Large plain chunks are written from the start of a page.
     if is_elsewhere or (grid.is_plain and size >= DIRECT_WRITE and size % PAGE):
         return 1
     return max(1, min(ROW, need - (0 if grid.is_plain else size)) // size)

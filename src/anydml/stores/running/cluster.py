@@ -83,8 +83,8 @@ def write_on(
                 under_way.add(task)
             if under_way.is_empty():
                 return
-            for number, size in _result(distributed, scheduler, next(under_way)):
-                finished(number, size)
+            for block_number, size in _result(distributed, scheduler, next(under_way)):
+                finished(block_number, size)
     except (distributed.comm.CommClosedError, TimeoutError, RuntimeError) as error:
         raise ModelError(f"{scheduler}: {_one_line(error)}; repeat the command to resume") from None
     finally:
@@ -148,9 +148,9 @@ def _groups(plan: BasePlan, numbers: Iterable[int], workers: int) -> Iterator[li
     """Yield the blocks of each task: enough to be worth a task, and few enough for all workers to get some."""
     max_bytes = min(TASK_BYTES, plan.totals.bytes_written // (4 * max(1, workers)))
     group, size = list[int](), 0
-    for number in numbers:
-        group.append(number)
-        size += plan.blocking.block_bytes(number)
+    for block_number in numbers:
+        group.append(block_number)
+        size += plan.blocking.block_bytes(block_number)
         if size >= max_bytes:
             yield group
             group, size = [], 0
@@ -200,7 +200,7 @@ def _write(data: bytes, token: str, digest: str, numbers: Sequence[int]) -> list
             plan, writer = _open(data, token, digest)
             with staging_of(plan).share():
                 _check_journal(plan, digest)
-                writer.write(numbers, lambda number, size: done.append((number, size)))
+                writer.write(numbers, lambda block_number, size: done.append((block_number, size)))
                 writer.sync()
         except OSError as error:
             prefix = f"{error.filename}: " if error.filename else ""

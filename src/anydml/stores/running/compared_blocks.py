@@ -159,14 +159,14 @@ class _Comparer:
     def write(self, parts: Sequence[Box], flat: Array) -> None:
         """Compare a part from its buffer."""
         (part,) = parts
-        kind, shape = word(self._dtype.itemsize), sizes_of(part)
-        stored = np.empty(shape, kind)
+        word_dtype, shape = word(self._dtype.itemsize), sizes_of(part)
+        stored = np.empty(shape, word_dtype)
         for task in self._reader.reads(part, stored):
             task()
-        computed = flat.view(kind).reshape(shape)
+        computed = flat.view(word_dtype).reshape(shape)
         if self._moved != self._dtype:
-            computed = computed.view(self._moved).astype(self._dtype).view(kind)
-        rows = [np.ravel(rows_here).view(np.uint8).reshape(-1, kind.itemsize) for rows_here in (computed, stored)]
+            computed = computed.view(self._moved).astype(self._dtype).view(word_dtype)
+        rows = [np.ravel(rows_here).view(np.uint8).reshape(-1, word_dtype.itemsize) for rows_here in (computed, stored)]
         differing = rows[0] != rows[1]
         if not differing.any():
             return

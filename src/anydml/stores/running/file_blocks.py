@@ -56,12 +56,12 @@ class FileBlocks(BlocksWriter):
 
     def write(self, numbers: Iterable[int], finished: Callable[[int, int], None]) -> None:
         """See `BlocksWriter.write`."""
-        self._resources.together(partial(self._block, number, finished) for number in numbers)
+        self._resources.together(partial(self._block, block_number, finished) for block_number in numbers)
 
-    def _block(self, number: int, finished: Callable[[int, int], None]) -> None:
+    def _block(self, block_number: int, finished: Callable[[int, int], None]) -> None:
         """Read, move and write a block."""
         with self._resources.buffers.lent(self.plan.totals.block_bytes + self._blocking.spare - SPARE) as slot:
-            block = self._blocking.blocks[number]
+            block = self._blocking.blocks[block_number]
             kind, operands = self._blocking.groups[block.group]
             io = self._block_ios(block.group, block.operand, block.area)
             read, written = slot[: io.sizes[0]], self._written(operands, io, slot)
@@ -76,15 +76,15 @@ class FileBlocks(BlocksWriter):
                 io.copied.run(read if read.size else written, written)
             for transfer in io.known:
                 self._fill(operands, transfer, written)
-            self._write(number, io, read, written)
-            finished(number, sum(write.bytes for write in io.writes))
+            self._write(block_number, io, read, written)
+            finished(block_number, sum(write.bytes for write in io.writes))
 
     def _fill(self, operands: Sequence[int], transfer: Transfer, written: Array) -> None:
         """Copy the known bytes between arrays, such as headers, into the write buffer of a block."""
-        number = operands[transfer.operand]
-        if (output := self._blocking.intervals[number].output) is None:
+        interval_number = operands[transfer.operand]
+        if (output := self._blocking.intervals[interval_number].output) is None:
             return
-        known_bytes, base = self.plan.outputs[output].file.known_bytes, self._files[number][1]
+        known_bytes, base = self.plan.outputs[output].file.known_bytes, self._files[interval_number][1]
         known_bytes.put(transfer.file + base, transfer.buffer, transfer.lengths, written)
 
     def _written(self, operands: Sequence[int], io: BlockIO, slot: Array) -> Array:
@@ -98,9 +98,9 @@ class FileBlocks(BlocksWriter):
         first += 0 if offset % 16 or self._blocking.spare == SPARE else offset % PAGE
         return slot[first : first + io.sizes[1]]
 
-    def _write(self, number: int, io: BlockIO, read: Array, written: Array) -> None:
+    def _write(self, interval_number: int, io: BlockIO, read: Array, written: Array) -> None:
         """Write the buffers of a block."""
-        operands = self._blocking.groups[self._blocking.blocks[number].group].operands
+        operands = self._blocking.groups[self._blocking.blocks[interval_number].group].operands
         for transfer in io.writes:
             self._transfer(operands, transfer, read if transfer.is_direct else written, False)
 

@@ -181,7 +181,7 @@ class PlainFile:
                 complete_runs = int(np.searchsorted(ends, done, "right"))
                 partial_bytes = done - int(ends[complete_runs - 1]) if complete_runs else done
             if partial_bytes or not done:
-                # The system stopped within a run, or supports only one run per request.
+                # The system wrote or read a run in part, or supports only one run per request.
                 start, length = int(starts[complete_runs]), int(lengths[complete_runs])
                 if start != LEFT_OUT:
                     one(view[start + partial_bytes : start + length], offset + done)
@@ -231,13 +231,13 @@ class CastFile:
             self._read(view, self._offset + offset)
             return
         size, result = self._stored.itemsize, np.frombuffer(view, self._dtype)
-        # Few requests, but no more memory than the block's, unless it is small.
+        # Few requests, but no more memory than the block has, unless the block is small.
         count = min(CAST_AT_ONCE // size, max(MAX_WRITE // size, result.size))
         for first in range(0, result.size, count):
             part = result[first : first + count]
             read = np.empty(part.size, self._stored)
-            place = self._offset + (offset // self._dtype.itemsize + first) * size
-            self._read(read.view(np.uint8).data, place)
+            stored_offset = self._offset + (offset // self._dtype.itemsize + first) * size
+            self._read(read.view(np.uint8).data, stored_offset)
             part[...] = resolved(read, self._dtype)
 
     def read_runs(self, buffer: Array, starts: Numbers, lengths: Numbers, offset: int) -> None:

@@ -50,7 +50,7 @@ class BoxWriter(Protocol):
     fill: bytes
 
     def parts(self, box: Box) -> Iterator[tuple[Sequence[Any], Box, tuple[int, ...]]]:
-        """Yield parts of a box that are moved together: their names, box, and shape of the packed buffer.
+        """Yield the parts of a box that are moved together: for each part, names, box, and shape of the packed buffer.
 
         The buffer has the parts, of which all have one size, one after the other.
         """
@@ -89,14 +89,16 @@ class GridBlocks(BlocksWriter):
                     if is_text(array.dtype):
                         # The plan may be from another process, which alone has the texts of fill values.
                         know_fill(array.metadata)
-            self._readers = [self._reader(number, store, folder) for number, store in enumerate(plan.inputs)]
+            self._readers = [
+                self._reader(input_number, store, folder) for input_number, store in enumerate(plan.inputs)
+            ]
             self._writers = [self._writer(target, part) for target in plan.outputs]
             undone.pop_all()
 
-    def _reader(self, number: int, store: Store | ZarrStore, folder: Path) -> ChunkReader:
+    def _reader(self, input_number: int, store: Store | ZarrStore, folder: Path) -> ChunkReader:
         kept_chunks = None
-        if number in self._blocking.kept:
-            areas, blocks = self._blocking.kept_boxes.areas(number, len(store.shape))
+        if input_number in self._blocking.kept:
+            areas, blocks = self._blocking.kept_boxes.areas(input_number, len(store.shape))
             memory = self._blocking.waiting_bytes // len(self._blocking.kept)
             kept_chunks = KeptChunks(folder, store.layout, areas, blocks, memory)
             self._resources.more.callback(kept_chunks.close)
@@ -124,7 +126,7 @@ class GridBlocks(BlocksWriter):
             numbers,
             self._rooms,
             self._begin,
-            lambda number: finished(number, self._blocking.block_bytes(number)),
+            lambda block_number: finished(block_number, self._blocking.block_bytes(block_number)),
             most=(MAX_REQUESTS, min(MAX_REQUESTS, self._blocking.shares.buffers)),
             # Chunks are kept for the blocks after the one that reads them.
             in_turn=bool(self._blocking.kept),
@@ -132,28 +134,28 @@ class GridBlocks(BlocksWriter):
         )
         self._resources.together(flow.tasks(), flow.stop)
 
-    def _begin(self, number: int, room: Array) -> tuple[Iterator[Task], Iterator[Task]]:
-        """Return the tasks that read a block, and those that write it once it was read."""
-        output, _, box = self._blocking.blocks[number]
+    def _begin(self, block_number: int, room: Array) -> tuple[Iterator[Task], Iterator[Task]]:
+        """Return the tasks that read a block, and the tasks that write the block after it was read."""
+        output, _, box = self._blocking.blocks[block_number]
         regions = self._blocking.regions(output, box)
         arrays = self._box_arrays(regions, room)
-        return self._reads(number, regions, arrays), self._writes(number, regions, arrays)
+        return self._reads(block_number, regions, arrays), self._writes(block_number, regions, arrays)
 
-    def _release(self, number: int) -> None:
+    def _release(self, block_number: int) -> None:
         """Release the chunks that no block after this one reads."""
-        output, _, box = self._blocking.blocks[number]
+        output, _, box = self._blocking.blocks[block_number]
         for operand in {region.operand for region in self._blocking.regions(output, box)}:
-            self._readers[operand].release(number)
+            self._readers[operand].release(block_number)
 
-    def _reads(self, number: int, regions: Sequence[InputBox], arrays: Sequence[Array]) -> Iterator[Task]:
+    def _reads(self, block_number: int, regions: Sequence[InputBox], arrays: Sequence[Array]) -> Iterator[Task]:
         counts = Counter[int]()
         for region, out in zip(regions, arrays, strict=True):
-            yield from self._readers[region.operand].reads(region.box, out, number, counts[region.operand])
+            yield from self._readers[region.operand].reads(region.box, out, block_number, counts[region.operand])
             counts[region.operand] += 1
 
-    def _writes(self, number: int, regions: Sequence[InputBox], arrays: Sequence[Array]) -> Iterator[Task]:
+    def _writes(self, block_number: int, regions: Sequence[InputBox], arrays: Sequence[Array]) -> Iterator[Task]:
         self._begun()
-        output, _, box = self._blocking.blocks[number]
+        output, _, box = self._blocking.blocks[block_number]
         for names, part_box, shape in self._writers[output].parts(box):
             yield partial(self._part, output, names, part_box, shape, regions, arrays)
 
@@ -161,13 +163,13 @@ class GridBlocks(BlocksWriter):
         """Return arrays for boxes, in memory that all blocks reuse, because fresh pages cost more than the moves."""
         arrays, offset = [], 0
         for region in regions:
-            kind = word(self.plan.inputs[region.operand].dtype.itemsize)
+            word_dtype = word(self.plan.inputs[region.operand].dtype.itemsize)
             shape = sizes_of(region.box)
-            size = math.prod(shape) * kind.itemsize
+            size = math.prod(shape) * word_dtype.itemsize
             if offset + size > room.size:
-                arrays.append(np.empty(shape, kind))
+                arrays.append(np.empty(shape, word_dtype))
                 continue
-            arrays.append(room[offset : offset + size].view(kind).reshape(shape))
+            arrays.append(room[offset : offset + size].view(word_dtype).reshape(shape))
             offset += -(-size // LINE) * LINE
         return arrays
 
@@ -181,16 +183,16 @@ class GridBlocks(BlocksWriter):
         arrays: Sequence[Array],
     ) -> None:
         """Move the elements of parts of a block from boxes of inputs in memory, and write each."""
-        writer, kind = self._writers[output], word(self.plan.outputs[output].dtype.itemsize)
-        with self._resources.buffers.lent(math.prod(shape) * kind.itemsize) as flat:
-            blocking, strides = self._blocking, Layout.packed(shape, kind.itemsize).strides
+        writer, word_dtype = self._writers[output], word(self.plan.outputs[output].dtype.itemsize)
+        with self._resources.buffers.lent(math.prod(shape) * word_dtype.itemsize) as flat:
+            blocking, strides = self._blocking, Layout.packed(shape, word_dtype.itemsize).strides
             mapping = blocking.mappings[output]
             parts = mapping.parts_writing(output_box)
             all_moves, constants = mapping.between(
                 parts, blocking.cell_of, output_box, strides, regions, arrays, blocking.constants
             )
             if sizes_of(output_box) != shape:
-                flat.view(kind)[...] = np.frombuffer(writer.fill, kind)[0]
+                flat.view(word_dtype)[...] = np.frombuffer(writer.fill, word_dtype)[0]
             elif sum(part.bytes_written for part in parts) < flat.size:
                 flat[:] = 0
             moves = tuple(move for move in simplify(all_moves) if 0 not in move.sizes)

@@ -90,7 +90,7 @@ class Journal:
     """Whether it keeps other processes from the outputs."""
 
     def take(self) -> None:
-        """Do nothing: it was locked when it was opened."""
+        """Do nothing: the journal was locked when it was opened."""
 
     @property
     def count(self) -> int:
@@ -103,7 +103,7 @@ class Journal:
         return not self._count
 
     def restart(self, digest: str) -> None:
-        """Forget all finished blocks, such as those whose files are gone."""
+        """Forget all finished blocks, because their files are gone."""
         os.ftruncate(self._file, 0)
         self.finished, self.is_whole, self._count, self._end = set(), False, 0, 0
         self._write(json.dumps({"plan": digest, "boot": boot()}))

@@ -21,8 +21,11 @@ from anydml.files.json_path import JsonPath
 from anydml.files.object_stores import first_line
 from anydml.stores.running.journal import boot
 
-SECONDS, AT_MOST = 1.0, 5.0
-"""Seconds between two versions of a journal: while blocks are finished, and while none are."""
+SECONDS = 1.0
+"""Seconds between two versions of a journal while blocks are finished."""
+
+AT_MOST = 5.0
+"""Seconds between two versions of a journal while no blocks are finished."""
 
 WATCHED = 4 * AT_MOST
 """Seconds without a new version after which the process that wrote a journal has been killed."""
@@ -50,7 +53,7 @@ def read_journal(path: Address) -> Version:
 
 
 class JournalElsewhere:
-    """Like `Journal`, at an address. A new one is written by `take`, before anything else is.
+    """A journal like `Journal`, at an address. `take` writes a new journal, before anything else is written.
 
     Args:
         path: the address of the journal.
@@ -69,7 +72,7 @@ class JournalElsewhere:
         self._lost: Exception | None = None
         journal, self._tag = self._abandoned_journal(left)
         self._ranges, self.is_whole = _ranges_of(journal, digest)
-        self.finished = {number for low, high in self._ranges for number in range(low, high)}
+        self.finished = {block_number for low, high in self._ranges for block_number in range(low, high)}
         self._count, self._is_new = len(self.finished), False
         self._thread: threading.Thread | None = None
         if self._tag is not None:
@@ -96,7 +99,7 @@ class JournalElsewhere:
         return self._thread is not None
 
     def _abandoned_journal(self, left: Version) -> Version:
-        """Return the journal that is there, after its process has been killed."""
+        """Return the journal at the address, whose process must have been killed."""
         written, tag = left
         if tag is None or _is_dead(written):
             return left
@@ -111,7 +114,7 @@ class JournalElsewhere:
         return written, tag
 
     def _save(self, is_left: bool = False) -> None:
-        """Write a new version, if the one that is there is the last that this process knows.
+        """Write a new version, if the version at the address is the last that this process knows.
 
         Args:
             is_left: whether this process ends, and another one may go on at once.
@@ -139,7 +142,7 @@ class JournalElsewhere:
         try:
             self._tag = obstore.put(self.path.store, self.path.key, text, mode=mode, use_multipart=False)["e_tag"]
         except (obstore.exceptions.AlreadyExistsError, obstore.exceptions.PreconditionError):
-            # A repeated request may have been the first one that succeeded.
+            # The first request may have succeeded before it was repeated.
             written, tag = read_journal(self.path)
             if b"\n".join(written) != text:
                 raise self._place.error("another process is writing the same output") from None
@@ -160,7 +163,7 @@ class JournalElsewhere:
                     return
 
     def check(self) -> None:
-        """Refuse to go on where this process has lost its output.
+        """Raise an error if another process has taken the output over.
 
         Raises:
             ModelError: another process writes it, or the journal could not be written.
@@ -227,7 +230,7 @@ class JournalElsewhere:
 
 
 def _ranges_of(lines: list[bytes], digest: str) -> tuple[list[tuple[int, int]], bool]:
-    """Return the finished ranges in a journal, and whether all are; no ranges if it is another plan's journal."""
+    """Return the finished ranges in a journal, and whether all are finished; nothing for another plan's journal."""
     try:
         if json.loads(lines[0])["plan"] != digest:
             return [], False
@@ -238,7 +241,7 @@ def _ranges_of(lines: list[bytes], digest: str) -> tuple[list[tuple[int, int]], 
 
 
 def _is_dead(lines: list[bytes]) -> bool:
-    """Whether the process that wrote a journal has left it, or ran on this machine and no longer does."""
+    """Whether the process that wrote a journal has given it up, or has ended on this machine."""
     try:
         first = json.loads(lines[0])
         if first["process"] is None:

@@ -67,16 +67,16 @@ class KeptChunks:
         return range(*(int(end) for end in np.searchsorted(self._blocks, (block, block + 1))))
 
     def lock(self, chunk: tuple[int, ...]) -> threading.Lock:
-        """Return the lock of a chunk, for decoding and keeping it."""
+        """Return the lock that is held while a chunk is decoded and kept."""
         return self._locks[hash(chunk) % LOCKS]
 
-    def has(self, number: int, chunk: tuple[int, ...]) -> bool:
+    def has(self, box_number: int, chunk: tuple[int, ...]) -> bool:
         """Whether the part of a box that is in a chunk is kept."""
-        return number > self._after.get(chunk, len(self._boxes))
+        return box_number > self._after.get(chunk, len(self._boxes))
 
-    def place(self, number: int, chunk: tuple[int, ...]) -> int:
-        """Return the offset, in a box, of its part that is in a chunk."""
-        box = self._box(number)
+    def place(self, box_number: int, chunk: tuple[int, ...]) -> int:
+        """Return the offset in a box, in bytes, of the box's part that is in a chunk."""
+        box = self._box(box_number)
         offset, extent, inner_sizes = 0, 1, [1]
         for low, high in reversed(box[1:]):
             inner_sizes.append(inner_sizes[-1] * (high - low))
@@ -86,36 +86,38 @@ class KeptChunks:
             extent *= high - low
         return offset * self._grid.dtype.itemsize
 
-    def keep(self, number: int, chunk: tuple[int, ...], elements: Array) -> None:
-        """Keep the parts of a chunk that boxes after one need.
+    def keep(self, box_number: int, chunk: tuple[int, ...], elements: Array) -> None:
+        """Keep the parts of a chunk that later boxes need.
 
         Args:
-            number: the number of the box for which the chunk was decoded.
+            box_number: the number of the box for which the chunk was decoded.
             chunk: its number along each axis.
             elements: its elements.
         """
         chunk_box, last = self._grid.box(chunk), self._after.get(chunk, len(self._boxes) - 1)
         lows, highs = np.array(chunk_box, np.int64).reshape(-1, 2).T
-        later = self._boxes[number + 1 : last + 1]
-        is_needed = ((later[:, :, 0] < highs) & (later[:, :, 1] > lows)).all(1) & ~self._is_read[number + 1 : last + 1]
-        for k in (np.flatnonzero(is_needed) + number + 1).tolist():
+        later = self._boxes[box_number + 1 : last + 1]
+        is_needed = ((later[:, :, 0] < highs) & (later[:, :, 1] > lows)).all(1) & ~self._is_read[
+            box_number + 1 : last + 1
+        ]
+        for k in (np.flatnonzero(is_needed) + box_number + 1).tolist():
             inside = inside_box(common_box(self._box(k), chunk_box), chunk_box)
             # A view would hold the chunk.
             self._add(k, self.place(k, chunk), np.array(elements[inside], order="C"))
-        self._after[chunk] = min(number, last)
+        self._after[chunk] = min(box_number, last)
 
-    def read(self, number: int, view: memoryview, offset: int) -> None:
-        """Fill a view with bytes of a box that are kept, from an offset in it on."""
+    def read(self, box_number: int, view: memoryview, offset: int) -> None:
+        """Fill a view with kept bytes of a box, from an offset in the box on."""
         end, done = offset + len(view), offset
         with self._lock:
-            start = self._places.start(number)
-            pieces = [*self._pieces.get(number, ())]
-        for place, piece in pieces:
-            low, high = max(place, offset), min(place + piece.nbytes, end)
+            start = self._places.start(box_number)
+            pieces = [*self._pieces.get(box_number, ())]
+        for piece_offset, piece in pieces:
+            low, high = max(piece_offset, offset), min(piece_offset + piece.nbytes, end)
             if low < high:
                 if done < low:
                     self.file.read(view[done - offset : low - offset], start + done)
-                view[low - offset : high - offset] = as_bytes(piece)[low - place : high - place]
+                view[low - offset : high - offset] = as_bytes(piece)[low - piece_offset : high - piece_offset]
                 done = high
         if done < end:
             self.file.read(view[done - offset :], start + done)
@@ -123,38 +125,38 @@ class KeptChunks:
     def release(self, block: int) -> None:
         """Forget the boxes of a block that has been read."""
         with self._lock:
-            for number in self.boxes_of(block):
-                self._is_read[number] = True
-                if (pieces := self._pieces.pop(number, None)) is not None:
+            for box_number in self.boxes_of(block):
+                self._is_read[box_number] = True
+                if (pieces := self._pieces.pop(box_number, None)) is not None:
                     self._waiting -= pieces.size
-                self._places.release(number)
+                self._places.release(box_number)
 
-    def _add(self, number: int, offset: int, piece: Array) -> None:
+    def _add(self, box_number: int, offset: int, piece: Array) -> None:
         with self._lock:
-            pieces = self._pieces.setdefault(number, Pieces())
+            pieces = self._pieces.setdefault(box_number, Pieces())
             self._waiting += pieces.add(offset, piece)
             if pieces.size > WRITE:
-                self._write_longest(number)
+                self._write_longest(box_number)
             self._write_until_waiting_pieces_fit()
 
     def _write_until_waiting_pieces_fit(self) -> None:
         while self._waiting > self._memory:
-            self._write_longest(max(self._pieces, key=lambda number: self._pieces[number].size))
+            self._write_longest(max(self._pieces, key=lambda box_number: self._pieces[box_number].size))
 
-    def _write_longest(self, number: int) -> None:
-        """Write the most pieces of a box that lie one after the other, by one request."""
-        pieces = self._pieces[number]
+    def _write_longest(self, box_number: int) -> None:
+        """Write the longest run of contiguous pieces of a box, by one request."""
+        pieces = self._pieces[box_number]
         self._waiting -= pieces.size
         offset, longest = pieces.take_longest()
         self._waiting += pieces.size
-        self.file.write_several([*map(as_bytes, longest)], self._places.start(number) + offset)
+        self.file.write_several([*map(as_bytes, longest)], self._places.start(box_number) + offset)
 
-    def _box(self, number: int) -> Box:
-        return tuple((low, high) for low, high in self._boxes[number].tolist())
+    def _box(self, box_number: int) -> Box:
+        return tuple((low, high) for low, high in self._boxes[box_number].tolist())
 
 
 class Pieces:
-    """Pieces of a box that wait to be written, in runs of those that lie one after the other.
+    """Pieces of a box that wait to be written, in runs of contiguous pieces.
 
     Attributes:
         size: bytes of all of them, and of what is known of them.
@@ -175,7 +177,7 @@ class Pieces:
                 offset += piece.nbytes
 
     def add(self, offset: int, piece: Array) -> int:
-        """Add a piece, and return the bytes that it takes."""
+        """Add a piece, and return the bytes of memory that it takes."""
         start, end = self._starts.pop(offset, offset), offset + piece.nbytes
         run = self._runs.pop(start, (offset, []))[1]
         run.append(piece)
@@ -192,10 +194,10 @@ class Pieces:
         heapq.heappush(self._longest, (start - end, start))
 
     def take_longest(self) -> tuple[int, list[Array]]:
-        """Remove the longest run, or as much of it as one request writes; returns its offset and its pieces."""
+        """Remove the longest run, or as much of it as one request writes; return the offset and the pieces."""
         while True:
             length, start = heapq.heappop(self._longest)
-            # Others have grown since, or are part of another one.
+            # Other entries are outdated: the run has grown since, or is part of another run.
             if start in self._runs and start - self._runs[start][0] == length:
                 break
         end, run = self._runs.pop(start)
@@ -209,7 +211,7 @@ class Pieces:
 
 
 class Places:
-    """Places in a file for boxes: each has one from its first written byte until it is released.
+    """Places for boxes in a file: a box has a place from its first written byte until it is released.
 
     Args:
         sizes: sizes of the boxes, in bytes.
@@ -219,11 +221,11 @@ class Places:
         self._sizes, self._starts, self._end = sizes, dict[int, int](), 0
         self._free: list[tuple[int, int]] = []
 
-    def start(self, number: int) -> int:
-        """Where a box begins."""
-        if number not in self._starts:
-            self._starts[number] = self._take(int(self._sizes[number]))
-        return self._starts[number]
+    def start(self, box_number: int) -> int:
+        """Return the offset of a box in the file."""
+        if box_number not in self._starts:
+            self._starts[box_number] = self._take(int(self._sizes[box_number]))
+        return self._starts[box_number]
 
     def _take(self, size: int) -> int:
         for k, (low, high) in enumerate(self._free):
@@ -236,11 +238,11 @@ class Places:
         self._end = low + size
         return low
 
-    def release(self, number: int) -> None:
+    def release(self, box_number: int) -> None:
         """Give the place of a box to others."""
-        if (low := self._starts.pop(number, None)) is None:
+        if (low := self._starts.pop(box_number, None)) is None:
             return
-        high = low + int(self._sizes[number])
+        high = low + int(self._sizes[box_number])
         k = bisect.bisect(self._free, (low, high))
         if k < len(self._free) and self._free[k][0] == high:
             high = self._free.pop(k)[1]

@@ -24,7 +24,7 @@ ALIGNED = 16
 
 
 class MemoryFile:
-    """Bytes in memory that are written as those of a `PlainFile`.
+    """Bytes in memory, with the writing methods of a `PlainFile`.
 
     Args:
         contents: writable, by paths.
@@ -35,7 +35,7 @@ class MemoryFile:
         self._contents, self._path = contents, path
 
     def write(self, view: memoryview, offset: int) -> None:
-        """Copy all bytes of a view to an offset, unless they are there already."""
+        """Copy all bytes of a view to an offset, unless the view is that memory."""
         content = self.part(offset, len(view))
         if address_of(content) != address_of(np.frombuffer(view, np.uint8)):
             content[:] = view
@@ -70,7 +70,7 @@ class LoadedBlocks(FileBlocks):
         return super()._file(interval, part)
 
     def _written(self, operands: Sequence[int], io: BlockIO, slot: Array) -> Array:
-        """Return the memory itself, to save a copy, if a block is contiguous in it; otherwise as `FileBlocks` does."""
+        """Return the memory itself, to save a copy, if the block is contiguous there; otherwise a buffer."""
         transfer = io.writes[0]
         is_one = len(io.writes) == transfer.file.size == transfer.buffer.size == 1 and not transfer.is_direct
         is_one = is_one and not transfer.buffer[0]

@@ -50,7 +50,7 @@ def names_inside(folder: Path) -> Iterator[str]:
 
 
 def write_checksums(path: Path, checksums: Numbers) -> None:
-    """Write checksums of parts of a file: rows of the start and size of a part, and of the places of its checksum."""
+    """Write checksums of parts of a file: each row has the start and size of a part, and the places of its checksum."""
     with path.open("r+b") as file:
         for start, size, *places in checksums.tolist():
             checksum = 0
@@ -72,7 +72,7 @@ def sync_file(path: Path) -> None:
 
 
 def sync_inside(folder: Path) -> None:
-    """Sync a folder and all that is in it."""
+    """Sync a folder and everything inside it."""
     are_many = next(islice(names_inside(folder), MANY_FILES, None), None) is not None
     if are_many and sync_disk(folder):
         return

@@ -42,14 +42,14 @@ def read_box(
         # Shorter runs, so that the intermediate buffer stays within `span`.
         length, level = length // sizes[level], level + 1
     if is_whole and out[_first(level)].flags.c_contiguous:
-        for place, offset in _places(base, layout, box, level):
-            file.read(as_bytes(out[place]), offset)
+        for index, offset in _places(base, layout, box, level):
+            file.read(as_bytes(out[index]), offset)
         return
     with buffers.lent(length) as buffer:
         read = np.lib.stride_tricks.as_strided(buffer.view(out.dtype), sizes[level:], layout.strides[level:])
-        for place, offset in _places(base, layout, box, level):
+        for index, offset in _places(base, layout, box, level):
             file.read(buffer.data, offset)
-            out[place] = read
+            out[index] = read
 
 
 def write_box(file: PlainFile, base: int, shape: tuple[int, ...], box: Box, array: Array) -> None:
@@ -58,8 +58,8 @@ def write_box(file: PlainFile, base: int, shape: tuple[int, ...], box: Box, arra
     if not array.size:
         return
     level, _, _ = requests(layout, box, False)
-    for place, offset in _places(base, layout, box, level):
-        file.write(as_bytes(array[place]), offset)
+    for index, offset in _places(base, layout, box, level):
+        file.write(as_bytes(array[index]), offset)
 
 
 def as_bytes(packed_array: Array) -> memoryview:
@@ -76,7 +76,7 @@ def _places(base: int, layout: Layout, box: Box, level: int) -> Iterator[tuple[A
     """Return the index into the box, and the offset in the file, of each request."""
     outer = sizes_of(box)[:level]
     places = coordinate_offsets(base + offset_of(box, layout.strides), outer, layout.strides[:level])
-    return zip(((*place, ...) for place in np.ndindex(*outer)), places.tolist(), strict=True)
+    return zip(((*index, ...) for index in np.ndindex(*outer)), places.tolist(), strict=True)
 
 
 class PlainWriter:

@@ -47,35 +47,35 @@ class ReadBack:
         self.grid, self.folder, self._metadata = grid, folder, as_regular(metadata)
         last = tuple(count - 1 for count in grid.counts)
         self._numbers = {(0,) * len(last), last}
-        # Large ones one at a time, because each takes memory beyond the plan's.
+        # Large chunks one at a time, because each takes memory beyond the plan's.
         size = math.prod(grid.file) * grid.dtype.itemsize
         self._lock = threading.Semaphore(2 if size <= MAX_TWO_BYTES else 1)
-        # Along each axis one chunk at its end, which may be partial.
+        # Along each axis, the last chunk, which may be partial.
         self._numbers |= {(0,) * k + (last[k],) + (0,) * (len(last) - k - 1) for k in range(len(last))}
 
-    def is_read(self, number: Sequence[int]) -> bool:
+    def is_read(self, chunk: Sequence[int]) -> bool:
         """Whether a chunk is read back."""
-        return tuple(number) in self._numbers
+        return tuple(chunk) in self._numbers
 
-    def check(self, number: Sequence[int], elements: Array) -> None:
-        """Compare the chunks of a file with the written elements, if it is read back.
+    def check(self, chunk: Sequence[int], elements: Array) -> None:
+        """Compare the chunks of a file with the written elements, if the file is to be read back.
 
         Args:
-            number: the number of the file, along each axis.
+            chunk: the number of the file, along each axis.
             elements: the elements of the file's chunks, also outside the array.
 
         Raises:
             ModelError: different elements are read.
         """
-        if not self.is_read(number):
+        if not self.is_read(chunk):
             return
-        box = self.grid.box(number)
+        box = self.grid.box(chunk)
         if self.grid.edges is not None:
             with self._lock:
-                self._compare(box, elements[tuple(slice(0, e - a) for a, e in box)], number)
+                self._compare(box, elements[tuple(slice(0, e - a) for a, e in box)], chunk)
             return
-        # Of an object that is no shard, zarr-python fetches all for each part of it.
-        ends = [any(number)] if isinstance(self.folder, Address) and not self.grid.is_sharded else [False, True]
+        # For each part of an object that is not a shard, zarr-python fetches the whole object.
+        ends = [any(chunk)] if isinstance(self.folder, Address) and not self.grid.is_sharded else [False, True]
         for runs in {self._inner(box, at_end) for at_end in ends}:
             inside = tuple(slice(a - low, e - low) for (a, e), (low, _) in zip(runs, box, strict=True))
             with self._lock:
@@ -96,21 +96,21 @@ class ReadBack:
                 break
         return tuple(inner_box)
 
-    def _read(self, box: Box, number: Sequence[int] | None) -> Array:
+    def _read(self, box: Box, chunk: Sequence[int] | None) -> Array:
         """Read a box by zarr-python; for chunks of varying sizes, which it may not support, read a single chunk."""
-        if number is None:
+        if chunk is None:
             array = zarr_array(self.folder, self._metadata)
             return stored(array[tuple(slice(a, e) for a, e in box)], array.dtype)
-        path = self.folder / self.grid.name(number)
+        path = self.folder / self.grid.name(chunk)
         inside = tuple(slice(0, e - a) for a, e in box)
         if not path.is_file():
             return np.full([e - a for a, e in box], np.frombuffer(self.grid.fill, self.grid.dtype)[0])
-        return decoded(self._metadata, self.grid.sizes(number), path.read_bytes())[inside]
+        return decoded(self._metadata, self.grid.sizes(chunk), path.read_bytes())[inside]
 
-    def _compare(self, box: Box, written: Array, number: Sequence[int] | None = None) -> None:
+    def _compare(self, box: Box, written: Array, chunk: Sequence[int] | None = None) -> None:
         place = JsonPath(str(self.folder))
         try:
-            read_elements = self._read(box, number)
+            read_elements = self._read(box, chunk)
             if self._same(read_elements, written):
                 return
             if self._is_rounded(read_elements, written):
@@ -136,7 +136,7 @@ class ReadBack:
         return np.array_equal(actual_bytes, expected_bytes)
 
     def _is_rounded(self, elements: Array, written: Array) -> bool:
-        """Whether codecs only rounded elements, in which case a second pass does not change them."""
+        """Whether codecs only rounded elements: a second pass would not change them again."""
         if not (names := rounding(self._metadata, self.grid.dtype)) or not self._same(elements, self._round(written)):
             return False
         return not names.isdisjoint(DRIFTING) or self._same(elements, self._round(elements))

@@ -26,7 +26,7 @@ WriteBlocks = Callable[[str, Iterable[int], Callable[[int, int], None]], None]
 
 
 def staging_of(plan: BasePlan) -> Staging | StagingElsewhere:
-    """Return the staging of a plan: the place of its outputs until they get their names."""
+    """Return the staging of a plan, where its outputs are until they get their final names."""
     if any(isinstance(array.path, Address) for array in plan.arrays):
         return StagingElsewhere(plan.arrays, plan.other_files, plan.folder, plan.overwrite)
     return Staging(plan.files, plan.arrays, plan.other_files, plan.folder, plan.overwrite, plan.sources)
@@ -49,7 +49,7 @@ def writer_of(plan: BasePlan, begun: Callable[[], object] = lambda: None) -> Blo
 
 
 def refusal_of_outputs(plan: BasePlan) -> str | None:
-    """Return why `run` would refuse the names of the outputs; None if it would not."""
+    """Return why `run` would refuse the names of the outputs; None if they are accepted."""
     staging = staging_of(plan)
     if staging.is_begun():
         return None
@@ -97,9 +97,9 @@ def run(
         raise place.error(f"cannot be written: {error.strerror or error}") from None
     is_over = False
     try:
-        for number in {*done} - journal.finished:
-            journal.add(number, plan.blocking.block_bytes(number))
-            journal.finished.add(number)
+        for block_number in {*done} - journal.finished:
+            journal.add(block_number, plan.blocking.block_bytes(block_number))
+            journal.finished.add(block_number)
         if not journal.is_whole or not staging.has_all():
             begin: Callable[[], None] | None = partial(_begin, staging, journal, digest)
             if journal.is_taken or write is not None:
@@ -108,7 +108,7 @@ def run(
             plan.resumed = len(journal.finished)
             _write_remaining(plan, journal, digest, progress, write or partial(_write_here, plan, begin))
             try:
-                # Inputs that have changed make another plan, which does not go on with this journal.
+                # If inputs have changed, the plan is another one, which must not use this journal.
                 staging.do([partial(check_unchanged, plan.name, plan.identities), staging.sync, journal.mark_synced])
             except BindingError:
                 is_over = True
@@ -185,8 +185,8 @@ def _write_remaining(
     done = sum(map(plan.blocking.block_bytes, journal.finished))
     with progress_bar(plan.totals.bytes_written, done, progress) as advance:
 
-        def finished(number: int, size: int) -> None:
-            journal.add(number, size)
+        def finished(block_number: int, size: int) -> None:
+            journal.add(block_number, size)
             advance(size)
 
         write(digest, unwritten, finished)

@@ -68,14 +68,14 @@ class ShardReader:
             OSError: the index cannot be read.
             ValueError: it is broken.
         """
-        file, number = self._grid.place(chunk)
+        file, chunk_number = self._grid.place(chunk)
         with self._lock:
             is_known, entries = file in self._entries_of_files, self._entries_of_files.get(file)
         if not is_known:
             entries = self._read(self._path / self._grid.name(chunk))
             with self._lock:
                 self._keep(file, entries)
-        offset, size = (EMPTY, EMPTY) if entries is None else map(int, entries[number])
+        offset, size = (EMPTY, EMPTY) if entries is None else map(int, entries[chunk_number])
         if offset == size == EMPTY:
             return None
         if offset + size > MAX_BYTES:
@@ -90,7 +90,7 @@ class ShardReader:
             self._entries_of_files.popitem(last=False)
 
     def runs(self, box: Box, span: int) -> Iterator[Run]:
-        """Yield the chunks of which a box has elements, as runs of chunks of one shard that one request reads.
+        """Yield the chunks that a box intersects, as runs: chunks of one shard that one request reads.
 
         Args:
             box: in coordinates of the array.
@@ -106,7 +106,7 @@ class ShardReader:
                 yield from self._runs(self._path / self._grid.name(chunks[0]), chunks, places, span)
 
     def _places(self, chunks: list[ChunkIndex]) -> list[tuple[int, int]]:
-        """Return offsets and lengths of chunks of a shard; two zeros of those that have fill values only."""
+        """Return the offset and length of each chunk of a shard; two zeros for chunks of fill values only."""
         try:
             return [self.place(chunk) or (0, 0) for chunk in chunks]
         except (OSError, ValueError) as error:
@@ -191,7 +191,7 @@ class _Shard:
         return self._file
 
     def finish(self) -> None:
-        """Write the index, if there is a file, and close it."""
+        """Write the index, and close the file, if one was begun."""
         try:
             if self._file is not None:
                 offset = self.end if self._index.is_last else 0
@@ -230,7 +230,7 @@ class ShardWriter:
     def put(
         self, chunks: Sequence[ChunkIndex], data: memoryview | None, elements: Sequence[Array | None]
     ) -> list[tuple[ChunkIndex, Array]]:
-        """Write chunks of one shard, whose bytes are as many for each.
+        """Write chunks of one shard that all have one number of bytes.
 
         Args:
             chunks: their numbers.

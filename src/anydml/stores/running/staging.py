@@ -141,7 +141,7 @@ class Staging:
         check()
 
     def do(self, steps: Iterable[Callable[[], object]]) -> None:
-        """Take steps, one after the other."""
+        """Run functions, one after the other."""
         for step in steps:
             step()
 
@@ -244,7 +244,7 @@ class Staging:
         return all(is_marked(final, digest) for final in self.top)
 
     def finish(self, digest: str) -> None:
-        """Give all outputs their final names, marked by the plan's digest; those that have them already keep them."""
+        """Give all outputs their final names, marked by the plan's digest, unless they have them already."""
         for final in self.top:
             part, real = hidden_path(final, PART), Path(os.path.realpath(final))
             if self._is_of_arrays and final in self._folders and is_packed(final):
@@ -281,7 +281,7 @@ class Staging:
             if real.exists():
                 packed.chmod(real.stat().st_mode & packed.stat().st_mode)
             mark(packed, digest)
-            # It is renamed at once: a partly removed folder must not be packed again.
+            # The folder is renamed before it is removed: a partly removed folder must not be packed again.
             shutil.rmtree(old, ignore_errors=True)
             part.replace(old)
         if packed.exists():
@@ -301,7 +301,7 @@ class Staging:
 
 
 def _check_checkpoint(folder: Path, own_names: set[str], place: JsonPath) -> None:
-    """Refuse to replace a folder that has files other than those of tensors and those that are written."""
+    """Refuse to replace a folder that has files other than files of tensors and files that the plan writes."""
     if folder.is_symlink():
         raise place.error("is a symbolic link, and is not replaced: name what it leads to, or remove it first")
     if not folder.is_dir():

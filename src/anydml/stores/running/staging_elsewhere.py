@@ -50,7 +50,7 @@ class StagingElsewhere:
         addresses = [*map(_address, [array.path for array in arrays] if folder is None else [folder])]
         self.top: list[Address] = addresses
         contents = {_address(path): content for path, content in {**other_files, **described}.items()}
-        # From the innermost array on; consolidated metadata come after the arrays that they describe.
+        # The innermost arrays first; consolidated metadata come after the arrays that they describe.
         last = sorted(
             (path for path in contents if path.name in DESCRIBING),
             key=lambda path: (-len(path.parts), path.name in METADATA, str(path)),
@@ -76,7 +76,7 @@ class StagingElsewhere:
         map_concurrently(lambda step: step(), steps)
 
     def is_begun(self) -> bool:
-        """Whether a journal was there before this plan."""
+        """Whether a journal existed before this plan."""
         return self._left[1] is not None
 
     @cached_property
@@ -120,7 +120,7 @@ class StagingElsewhere:
                 raise place.error(f"has {names([name])} beside its chunks; it is not replaced: move that")
 
     def _is_replaced(self, path: Address) -> bool:
-        """Whether this plan writes an object, or it may be a chunk of an array that is replaced."""
+        """Whether this plan writes an object, or the object may be a chunk of an array that is replaced."""
         return (
             path in self._others
             or path in self._last
@@ -201,6 +201,6 @@ def _copy(content: Content, path: Address) -> None:
 
 
 def _remove(folder: Address) -> None:
-    """Remove all objects in a folder, first those by which readers find it."""
+    """Remove all objects in a folder, first those by which readers find the folder."""
     folder.remove(folder / name for name in DESCRIBING if (folder / name).is_file())
     folder.remove(folder.files())

@@ -23,7 +23,7 @@ from anydml.stores.running.staging_elsewhere import StagingElsewhere
 
 
 def begin(plan: BasePlan, digest: str) -> None:
-    """Create the outputs of a plan in staging, and its journal, unless both exist.
+    """Create a plan's outputs, in staging, and its journal, unless both exist.
 
     Raises:
         ModelError: an output exists, or another process writes it.
@@ -45,9 +45,9 @@ def begin(plan: BasePlan, digest: str) -> None:
 
 
 def write_task(
-    plan: BasePlan, digest: str, number: int, blocks: Sequence[int], progress: bool | Callable[[int], None]
+    plan: BasePlan, digest: str, task_number: int, blocks: Sequence[int], progress: bool | Callable[[int], None]
 ) -> None:
-    """Write the blocks of a task, and then its mark; do nothing if the outputs are complete.
+    """Write the blocks of a task, then the task's mark; do nothing if the outputs are complete.
 
     Raises:
         ModelError: a block cannot be written.
@@ -68,7 +68,7 @@ def write_task(
                 writer.sync()
             check_unchanged(plan.name, plan.identities)
             staging.sync_parts()
-            _write(_mark(staging, number), json.dumps({"plan": digest}).encode())
+            _write(_mark(staging, task_number), json.dumps({"plan": digest}).encode())
     except OSError as error:
         prefix = f"{error.filename}: " if error.filename else ""
         raise place.error(f"cannot be written: {prefix}{error.strerror or error}; run the task again") from None
@@ -78,9 +78,9 @@ def finished_tasks(plan: BasePlan, digest: str, count: int) -> list[int]:
     """Return the numbers of the tasks that have left their marks."""
     staging = staging_of(plan)
 
-    def is_finished(number: int) -> bool:
+    def is_finished(task_number: int) -> bool:
         try:
-            return bool(json.loads(_mark(staging, number).read_bytes())["plan"] == digest)
+            return bool(json.loads(_mark(staging, task_number).read_bytes())["plan"] == digest)
         except (OSError, ValueError, LookupError, TypeError):
             return False
 
@@ -106,14 +106,14 @@ def finish(
         return
     _check_begun(staging, digest)
     run(plan, progress, digest=digest, done=done)
-    for number in range(tasks):
+    for task_number in range(tasks):
         with suppress(OSError):
-            _mark(staging, number).unlink(missing_ok=True)
+            _mark(staging, task_number).unlink(missing_ok=True)
 
 
-def _mark(staging: Staging | StagingElsewhere, number: int) -> Path:
+def _mark(staging: Staging | StagingElsewhere, task_number: int) -> Path:
     """Return the path of the mark of a finished task."""
-    return staging.journal.with_name(f"{staging.journal.name}-task-{number}")
+    return staging.journal.with_name(f"{staging.journal.name}-task-{task_number}")
 
 
 def _write(path: Path, text: bytes) -> None:

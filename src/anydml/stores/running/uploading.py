@@ -56,12 +56,12 @@ class Upload:
         place = JsonPath(str(self.to))
         entries = [self.local_path, *self.local_path.rglob("*")]
         files = [entry for entry in entries if entry.is_file()]
-        # Readers find the other files by these.
+        # Readers find the other files by these, which therefore come last.
         last = (INDEX, METADATA)
         try:
             sent = json.loads(self._journal.read_text("utf-8")) if self._journal.exists() else {}
             for name in sent.keys() - {file.relative_to(self.local_path).as_posix() for file in files}:
-                # An interrupted run with other options uploaded it, and this output replaces that one.
+                # An interrupted run with other options uploaded the file; this output replaces that run's.
                 (self.to / name).unlink(missing_ok=True)
             for upload_file in sorted(files, key=lambda file: (file.name.endswith(last), file)):
                 name = upload_file.relative_to(self.local_path).as_posix()
