@@ -104,7 +104,10 @@ def test_optional_tensors_may_be_missing_or_null():
         ({"OutputTensors": F32}, "d.OutputTensors: must be an array, not an object"),
         ({"OutputTensors": [F32, 3]}, "d.OutputTensors[1]: must be an object, not 3"),
         ({"OutputTensors": [F32, {"Sizes": [1]}]}, "d.OutputTensors[1].DataType: is required"),
-        ({"InputTensor": {"DataType": "FLOAT32", "sizes": [1]}}, "d.InputTensor.Sizes: is required; this object has"),
+        (
+            {"InputTensor": {"DataType": "FLOAT32", "sizes": [1]}},
+            "d.InputTensor.Sizes: is required, but missing; this object has",
+        ),
     ],
 )
 def test_errors_of_a_desc(change, message):
@@ -175,9 +178,9 @@ def test_errors_of_a_tensor(change, message):
 def test_a_missing_field_is_told_with_the_near_name_that_is_there_unless_that_is_another_field():
     misspelt = {("ImputTensor" if name == "InputTensor" else name): value for name, value in SPLIT.items()}
     with pytest.raises(
-        ModelError, match=r'd\.InputTensor: is required; this object has "ImputTensor": is that meant\?'
+        ModelError, match=r'd\.InputTensor: is required, but missing; this object has "ImputTensor": is that meant\?'
     ):
         parse_desc(SplitOperatorDesc, misspelt, HERE)
     without = {name: value for name, value in SPLIT.items() if name != "InputTensor"}
-    with pytest.raises(ModelError, match=r"d\.InputTensor: is required$"):
+    with pytest.raises(ModelError, match=r"d\.InputTensor: is required, but missing$"):
         parse_desc(SplitOperatorDesc, without, HERE)

@@ -78,7 +78,7 @@ CASES = [
         "resources.C.initialValues: must have one of value, valueStart and sourcePath, but it has value and valueStart",
     ),
     ({"initialValues": {"value": 1}}, "resources.C.initialValues.valueCount: is required"),
-    ({"initialValues": {"value": 1, "valueCount": 0}}, "resources.C.initialValues.valueCount: must be greater"),
+    ({"initialValues": {"value": 1, "valueCount": 0}}, "resources.C.initialValues.valueCount: must be at least 1"),
     ({"initialValues": {"value": 1, "valueCount": 1e15}}, "resources.C.initialValues.valueCount: must be an integer"),
     ({"initialValues": {"value": 1, "valueCount": 10**15}}, "resources.C.initialValues.valueCount: must be less"),
     ({"initialValues": {"value": "x", "valueCount": 1}}, "resources.C.initialValues.value: must be a number"),

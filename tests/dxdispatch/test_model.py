@@ -130,9 +130,12 @@ ERRORS = [
     ),
     (
         dispatch(InputTensor=["A", "A"]),
-        'commands[0].bindings.InputTensor: 2 resources are bound, but "every other" has 1',
+        'commands[0].bindings.InputTensor: 2 resources bound to InputTensor, but it has 1 tensor in "every other"',
     ),
-    (dispatch(InputTensor=[]), 'commands[0].bindings.InputTensor: 0 resources are bound, but "every other" has 1'),
+    (
+        dispatch(InputTensor=[]),
+        'commands[0].bindings.InputTensor: 0 resources bound to InputTensor, but it has 1 tensor in "every other"',
+    ),
     (dispatch(OutputTensor="A"), "commands[0].bindings.OutputTensor: DML_SLICE: OutputTensor overlaps InputTensor"),
     (
         lambda m: m["commands"][0].update(bindings={"InputTensr": "A", "OutputTensor": "B"}),

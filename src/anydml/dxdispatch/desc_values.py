@@ -110,5 +110,5 @@ def _members(value: Any, fields: tuple[str, str], place: JsonPath) -> list[Any]:
         raise place.error(f"must be an object, not {show(value)}")
     for field in fields:
         if field not in value:
-            raise (place / field).error("is required")
+            raise (place / field).error("is required, but missing")
     return [value[field] for field in fields]

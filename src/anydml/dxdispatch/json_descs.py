@@ -185,7 +185,7 @@ def _missing_field_error(
     else:
         close_name = closest_name(name, [key for key in fields if key not in known_names])
         hint = f"; this object has {show(close_name)}: is that meant?" if close_name else ""
-    return (place / name).error(f"is required{hint}")
+    return (place / name).error(f"is required, but missing{hint}")
 
 
 def _object(value: Any, place: JsonPath) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from anydml.dxdispatch.onnx_models import GraphTensor, OnnxModel, Sizes, input_s
 from anydml.dxdispatch.steps import BoundTensor, Contents, OnnxStep, Range
 from anydml.files.json_path import JsonPath, show
 from anydml.tensor import DataType
+from anydml.text import count_noun
 
 
 def contents_of(resource: Resource, written: Mapping[Resource, Contents], place: JsonPath) -> Contents:
@@ -127,7 +128,7 @@ def _binding(command: Dispatch, tensor: GraphTensor) -> Binding | None:
         return None
     place = command.place / "bindings" / tensor.name
     if len(bindings) != 1:
-        raise place.error(f"{len(bindings)} resources are bound, but an ONNX model's tensor has one")
+        raise place.error(f"{count_noun(len(bindings), 'resource')} bound, but a tensor of an ONNX model must have one")
     (binding,) = bindings
     if binding.offset_in_bytes:
         raise binding.place.error("elementOffset is not 0, but an ONNX model's tensor begins with its resource")

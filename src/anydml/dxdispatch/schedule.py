@@ -17,6 +17,7 @@ from anydml.dxdispatch.steps import BoundTensor, Contents, DispatchStep, OnnxSte
 from anydml.files.folder import extension
 from anydml.files.json_path import JsonPath, names, show
 from anydml.tensor import DataType, TensorDesc, TensorFlags
+from anydml.text import count_noun
 
 MAX_BOUND = 250_000
 """Largest total of tensors that commands bind: a command of 60 bytes can bind as many as its dispatchable has."""
@@ -206,7 +207,8 @@ def _bindings_of_point(
         place = (
             bindings_place / point if chosen is command.bindings else bindings[0].place if bindings else bindings_place
         )
-        raise place.error(f"{len(bindings)} resources are bound, but {show(run.name)} has {len(tensors)}")
+        bound = f"{count_noun(len(bindings), 'resource')} bound to {point}"
+        raise place.error(f"{bound}, but it has {count_noun(len(tensors), 'tensor')} in {show(run.name)}")
     return bindings, chosen is initial
 
 

@@ -179,7 +179,7 @@ class WriteFileFields(Fields):
 F = TypeVar("F", bound=Fields)
 
 _WORDS = {
-    "missing": "is required",
+    "missing": "is required, but missing",
     "model_type": "must be an object",
     "dict_type": "must be an object",
     "list_type": "must be an array",
@@ -227,9 +227,9 @@ def _explain(error: ValidationError, fields_class: type[Fields], value: Any, pla
             closest_name(name, [key for key in value if key not in known_keys]) if isinstance(value, dict) else None
         )
         return place.error(
-            "is required" + (f"; this object has {show(close_name)}: is that meant?" if close_name else "")
+            "is required, but missing" + (f"; this object has {show(close_name)}: is that meant?" if close_name else "")
         )
     words = first["msg"].replace("Input should be", "must be").replace("List should have", "must have")
-    words = words.partition(" after validation")[0]
+    words = words.partition(" after validation")[0].replace("greater than or equal to", "at least")
     words = _WORDS.get(first["type"], words)
     return place.error(f"{words}, not {show(value)}")

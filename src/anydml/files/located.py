@@ -47,6 +47,8 @@ def locate(name: str, value: object) -> Path:
     match = ADDRESS_START.match(text) if isinstance(text, str) else None
     if not isinstance(text, str) or match is None:
         if isinstance(text, str) and address(text) is not None:
+            if text.lower().rstrip("/") + "//" in KINDS:
+                raise ModelError(f"{name}: {text!r} is only the beginning of an address such as s3://bucket/x.zarr")
             raise ModelError(
                 f"{name}: {text[:200]!r} is an address of an unsupported kind, not of {KINDS}: "
                 "copy it to this machine first; a folder of this name needs its whole path"
