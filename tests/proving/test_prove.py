@@ -106,6 +106,14 @@ SAME = [
      "{ a = Cast <to = 1> (x) b = Dropout (a) y = Relu (b) }", "{ y = Relu (x) }"),
     ("g (float[N,3] x) => (float[A,B] y)",
      "<float one = {1.0}> { a = Mul (x, one) b = Neg (a) y = Neg (b) }", "{ y = Identity (x) }"),
+    # Neutral numbers of any size, and a condition that is the same everywhere.
+    ("g (float[N,S,3] x) => (float[A,B,C] y)",
+     "<float one = {1.0}> { s = Shape (x) o = Expand (one, s) a = Mul (o, x) b = Div (a, o) y = Relu (b) }",
+     "{ y = Relu (x) }"),
+    ("g (float[N,S,3] x) => (float[A,B,C] y)",
+     "{ s = Shape (x) t = ConstantOfShape <value = bool[1] {1}> (s) n = Neg (x) a = Where (t, n, x) "
+      "z = ConstantOfShape (s) y = Sub (a, z) }",
+     "{ y = Neg (x) }"),
     ("g (float[N,3] x) => (float[A,B] y)",
      "<float[3,2] w = {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}, float[2] b = {1.0, 2.0}> { y = Gemm (x, w, b) }",
      "<float[2,3] w = {1.0, 3.0, 5.0, 2.0, 4.0, 6.0}, float[2] b = {1.0, 2.0}> { v = Transpose (w) a = MatMul "
@@ -138,6 +146,10 @@ def test_equal_models_are_proved_for_all_sizes(signature, first, second):
 
 
 DIFFERENT = [
+    ("g (float[N,3] x) => (float[A,B] y) <float k = {1.0}> { s = Shape (x) o = Expand (k, s) y = Mul (x, o) }", "{1.0}",
+     "{1.5}"),
+    ("g (float[N,3] x) => (float[A,B] y) <bool k = {1}> { s = Shape (x) o = Expand (k, s) n = Neg (x) "
+     "y = Where (o, n, x) }", "{1}", "{0}"),
     ("g (float[N,6] x) => (float[A,B] y) <int64[2] n = {-1, 3}> { y = Reshape (x, n) }", "{-1, 3}", "{-1, 2}"),
     ("g (float[N,2] x) => (float[A,B] y) { y = Softmax <axis = 1> (x) }", "axis = 1", "axis = 0"),
     ("g (float[N,2] x) => (float[A,B] y) <float[2] c = {1.0, 2.0}> { y = Sub (x, c) }", "(x, c)", "(c, x)"),

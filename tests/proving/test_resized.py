@@ -44,3 +44,34 @@ def test_what_is_proved_is_run(mode):
         image = np.arange(2.0**rank, dtype=np.float32).reshape([2] * rank)
         np.testing.assert_array_equal(run(resized, {"x": image})[0], image)
     assert proved >= 8
+
+
+SPECIAL = {"numbers": [], "-0": [-0.0], "infinity": [np.inf], "NaN": [np.nan], "the largest number": [3e38]}
+
+
+@pytest.mark.parametrize("kind", SPECIAL)
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_constant_images_stay_bit_for_bit(mode, kind):
+    proved = 0
+    image = np.random.default_rng(1).standard_normal((1, 2, 3, 4)).astype(np.float32)
+    image[0, 1, 1, : len(SPECIAL[kind])] = SPECIAL[kind]
+    for coordinates in ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel"):
+        for coefficient in (-0.75, -0.5, -0.3) if mode == "cubic" else (-0.75,):
+            attributes = {"coordinate_transformation_mode": coordinates, "cubic_coeff_a": coefficient}
+            node = helper.make_node("Resize", ["c", "", "", "sizes"], ["r"], mode=mode, **attributes)
+            models = []
+            for nodes in ([node, helper.make_node("Add", ["x", "r"], ["y"])], [helper.make_node("Add", "xc", "y")]):
+                values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", 2, 3, 4]) for name in "xy"]
+                constants = [
+                    numpy_helper.from_array(image, "c"),
+                    numpy_helper.from_array(np.array(image.shape), "sizes"),
+                ]
+                graph = helper.make_graph(nodes, "g", values[:1], values[1:], constants)
+                opsets = [helper.make_opsetid("", 19)]
+                models.append(helper.make_model(graph, opset_imports=opsets, ir_version=9))
+            if prove(*models, runs=False).verdict != "proved":
+                continue
+            proved += 1
+            given = {"x": np.zeros((1, 2, 3, 4), np.float32)}
+            assert run(models[0], given)[0].tobytes() == run(models[1], given)[0].tobytes()
+    assert proved == (0 if kind in ("-0", "infinity", "NaN") else 8 if mode == "cubic" else 4)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from anydml.onnx.graph_values import Array
 from anydml.onnx.tensor_protos import numpy_type
 from anydml.proving.elementwise import ELEMENTWISE_OPERATORS, QUANTIZING_OPERATORS
 from anydml.proving.layouts import PLAIN_AXIS, laid_out, shared_axes
@@ -124,7 +125,7 @@ def _simpler(mover: Mover, operator: str, terms: Sequence[Term | None], shape: S
     first = terms[0]
     if operator in ("Max", "Mean", "Min", "Sum") and len(terms) == 1:
         return first
-    if operator == "Where" and first is not None and (choice := filled(first)) is not None:
+    if operator == "Where" and first is not None and (choice := _element(mover, first)) is not None:
         chosen = terms[1 if choice else 2]
         return chosen if chosen is not None and chosen.shape == shape else None
     if operator in ("Neg", "Not") and first is not None:
@@ -135,7 +136,7 @@ def _simpler(mover: Mover, operator: str, terms: Sequence[Term | None], shape: S
         return None
     for k in (1, 0) if operator in COMMUTATIVE_OPERATORS else (1,):
         number, operand = terms[k], terms[1 - k]
-        element = None if number is None else filled(number)
+        element = None if number is None else _element(mover, number)
         if element is None or operand is None or operand.shape != shape:
             continue
         if element.dtype == np.bool_:
@@ -155,6 +156,11 @@ def _simpler(mover: Mover, operator: str, terms: Sequence[Term | None], shape: S
             mover.rounded.add(SIGNS)
             return operand
     return None
+
+
+def _element(mover: Mover, term: Term) -> Array | None:
+    """Return the element that fills a constant, which may be repeated any number of times; None for other terms."""
+    return filled(term if term.shape is None else mover.source(term)[0])
 
 
 def _elementwise(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:

@@ -274,11 +274,24 @@ def _resize(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     mode = call.get("mode", b"nearest")
     if len(term.shape) not in ranks.get(mode, ()) or call.get("exclude_outside", 0) or call.get("antialias", 0):
         return None
-    if mode != b"nearest":
+    if mode != b"nearest" and not _adds_nothing(call, term):
         if not mover.is_real:
             return None
         mover.rounded.add("an image is resized to its own size, which may add 0 times a pixel beside")
     return [term]
+
+
+def _adds_nothing(call: OperatorCall, term: Term) -> bool:
+    """Whether all elements stay the same if 0 times a pixel beside is added: numbers without −0, infinity and NaN."""
+    is_exact = call.get("mode") == b"linear" or call.get("cubic_coeff_a") in _EXACT_COEFFICIENTS
+    array = term.array if term.is_constant else None
+    if array is None or not is_exact or array.dtype.kind not in "fiu":
+        return False
+    return bool(np.isfinite(array).all()) and not bool(np.signbit(array[array == 0]).any())
+
+
+_EXACT_COEFFICIENTS = (-0.5, -0.75)
+"""Coefficients of cubic interpolation, for which weights at a pixel are 1 and 0, without rounding."""
 
 
 RULES: dict[tuple[str, str], Rule] = {

@@ -9,6 +9,7 @@ are assumed to be equal.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Sequence, Set
 from typing import Any
 
@@ -168,7 +169,8 @@ class _Fingerprints:
         marks = self.of(op.inputs[0])
         last = [*range(marks.ndim - len(axes), marks.ndim)]
         remaining = [n for k, n in enumerate(marks.shape) if k not in axes]
-        row = of_row(np.moveaxis(marks, axes, last).reshape(*remaining, -1), -1)
+        count = math.prod(marks.shape[k] for k in axes)
+        row = of_row(np.moveaxis(marks, axes, last).reshape(*remaining, count), -1)
         seed = seed_of(_description(op, ("axis", "axes", "keepdims")))
         if op.kind.startswith("Reduce"):
             return mix(seed, row).reshape(self.tensor(op.outputs[0]).shape)
