@@ -24,6 +24,8 @@ GRIDS = {
     "images": "images cropped, mirrored, padded, and channels moved",
 }
 """What a grid of `results` measures, by the name of its file."""
+SECTIONS = {"sizes": "all-sizes", "permutations": "permuted-copies", "streams": "new-shapes"}
+"""The section of docs/benchmarks.md with a grid's command, where it is not called like the file."""
 LIBRARIES = {"torch": "PyTorch", "safetensors": "the safetensors library"}
 """What the alternatives of `headline` are called."""
 NOT_ALTERNATIVES = {"anydml", "cp"}
@@ -70,9 +72,20 @@ def headline() -> str:
     return (
         f"**Speed:** anydml joins the shards of a checkpoint {median} times as fast as {names} (median of "
         f"{len(by_case)} cases; the\nleast is {least}). A plain copy by `cp` takes {min(copies):.1f} to "
-        f"{max(copies):.1f} times as long as anydml. In this table, × is the time of the\nfastest alternative (NumPy, "
-        "PyTorch, ONNX Runtime, OpenCV or safetensors) divided by anydml's, on 2 cores:\n\n"
+        f"{max(copies):.1f} times as long as anydml. In this table, × is the time of the\nfastest alternative "
+        f"divided by anydml's: PyTorch, ONNX Runtime, OpenCV, safetensors or NumPy, on {machines()}.\n\n"
     )
+
+
+def machines() -> str:
+    """The machines and libraries of all grids."""
+    kept = [results(name)["machine"] for name in GRIDS if (RESULTS / f"{name}.json").exists()]
+    processors = {each["processor"].replace("(R)", "").removesuffix(" Processor") for each in kept}
+    versions = [
+        f"{label} {' or '.join(sorted({each[key].partition('+')[0] for each in kept if key in each}))}"
+        for key, label in (("numpy", "NumPy"), ("torch", "PyTorch"))
+    ]
+    return f"2 cores of an\n{' or '.join(sorted(processors))}, {', '.join(versions)}"
 
 
 def row(name: str) -> str:
@@ -80,22 +93,18 @@ def row(name: str) -> str:
     kept = results(name)
     by_case = ratios(kept)
     least = min(by_case, key=by_case.__getitem__)
-    run = kept["runs"][0] if "runs" in kept else {"command": f"python -m benchmarks.{name}", **kept}
-    machine = kept["machine"]
-    processor = machine["processor"].replace("(R)", "").removesuffix(" Processor")
-    libraries = {"numpy": "NumPy", "torch": "PyTorch"}
-    versions = ", ".join(f"{libraries[key]} {machine[key].partition('+')[0]}" for key in libraries if key in machine)
+    run = kept["runs"][0] if "runs" in kept else kept
     cells = (
         GRIDS[name], str(len(by_case)), f"{statistics.median(by_case.values()):.2f}",
-        f"{by_case[least]:.2f} ({least.partition(': ')[2]})", f"{run['date']}, {processor}, {versions}",
-        f"`{run['command']}`",
+        f"{by_case[least]:.2f} ({least.partition(': ')[2]})",
+        f"[{run['date']}](docs/benchmarks.md#{SECTIONS.get(name, name)})",
     )  # fmt: skip
     return f"| {' | '.join(cells)} |\n"
 
 
 def table() -> str:
     """The sentence and the table."""
-    head = "| work | cases | median × | least × | measured | command |\n|---|--:|--:|---|---|---|\n"
+    head = "| work | cases | median × | least × | measured |\n|---|--:|--:|---|---|\n"
     return headline() + head + "".join(row(name) for name in GRIDS if (RESULTS / f"{name}.json").exists())
 
 
