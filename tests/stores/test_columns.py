@@ -34,7 +34,7 @@ def test_a_header_is_as_long_as_was_planned_and_says_what_was_given(seed):
     columns = FileTensors.of(tensors)
     cuts = ['[[[0, 1]], "é\\""]', "[]"]
     part = rng.integers(0, 2, len(names))
-    ranks = RankParts("parts", columns.names, columns.name, cuts, part) if rng.random() < 0.7 else None
+    ranks = RankParts("parts", columns.names, columns.name, dict(enumerate(cuts)), part) if rng.random() < 0.7 else None
     header, offsets, size = make_header(columns, metadata, JsonPath("x"), ranks)
     content = header.make()
     start = 8 + int.from_bytes(content[:8], "little")

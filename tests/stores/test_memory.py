@@ -92,3 +92,39 @@ def test_no_more_is_resident_than_was_given(folder, kind):
     assert done.returncode == 0, done.stderr
     most = memory + BESIDE + (TENSORS * A_TENSOR if kind == "tensors" else 0)
     assert int(done.stdout) < most, f"{int(done.stdout):,} bytes, where {most:,} are the most"
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    """A checkpoint of 100,000 small tensors in four files, like a mixture model's, and an index; elements are holes."""
+    folder, index = tmp_path_factory.mktemp("many"), {}
+    shapes = {"gate_proj": [32, 16], "up_proj": [32, 16], "down_proj": [16, 32], "shared_expert.gate_proj": [8, 8]}
+    for number in range(4):
+        file, said, at = f"model-{number + 1:05}-of-00004.safetensors", {}, 0
+        for layer, expert in itertools.product(range(25 * number, 25 * number + 25), range(250)):
+            for kind, shape in shapes.items():
+                size = 2 * shape[0] * shape[1]
+                name = f"model.layers.{layer}.mlp.experts.{expert}.{kind}.weight"
+                said[name] = {"dtype": "F16", "shape": shape, "data_offsets": [at, at + size]}
+                at += size
+        header = json.dumps(said).encode()
+        with (folder / file).open("wb") as opened:
+            opened.write(len(header).to_bytes(8, "little") + header)
+            opened.truncate(8 + len(header) + at)
+        index |= dict.fromkeys(said, file)
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": index}))
+    return folder
+
+
+@pytest.mark.parametrize(
+    "options",
+    ["out", "out --shards 20", "out.safetensors", "out.npz", "out.gguf --no-extras", "out --dtype fp32", "out --tp 4",
+     "out --ep 5", "out --fsdp 8", "out --tp 4 --fsdp 2", "out --dcp", "out --dcp --fsdp 8",
+     "out --dcp --tp 4 --fsdp 2"],
+)  # fmt: skip
+def test_plans_of_100_000_tensors_take_less_than_200_megabytes(many, options):
+    """Of the whole process: Python, what it imports, and the plan."""
+    child = [sys.executable, str(CHILD.with_name("peak_child.py")), "reshard", str(many), *options.split(), "--dry-run"]
+    done = subprocess.run(child, cwd=many.parent, capture_output=True, text=True, timeout=500, check=False)
+    assert "100000 arrays" in done.stdout, done.stderr
+    assert int(done.stdout.split()[-1]) < 200_000_000, options

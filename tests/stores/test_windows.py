@@ -7,6 +7,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from anydml import stores
+from anydml.stores.formats.known_bytes import KnownBytes
 from anydml.stores.planning.copies import Rows, RowTable
 from anydml.stores.planning.row_copies import RowCopies
 from anydml.stores.planning.windows import Windows, window_io
@@ -117,7 +118,7 @@ def test_windows_have_each_row_once_wherever_they_end(seed):
         for k in range(count):
             expected[first + k * to_step :][:length] = source[at + k * step :][:length]
     order = np.argsort(rows.from_, kind="stable")
-    copies = RowCopies(0, 1, RowTable.of(rows.select(order)), (np.empty(0, int), np.empty(0, int)))
+    copies = RowCopies(0, 1, RowTable.of(rows.select(order)), KnownBytes.of(), 0)
     # The second half of the source lies elsewhere in the file.
     half, one = source.size // 2, np.arange(2)
     halves = np.array([half, source.size - half])

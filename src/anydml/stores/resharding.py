@@ -22,7 +22,7 @@ from anydml.stores.checkpoints.parallel_axes import Axes
 from anydml.stores.checkpoints.placements import Placement
 from anydml.stores.checkpoints.rules_in_python import apply_python, read_python
 from anydml.stores.checkpoints.selecting import Selection, Strings
-from anydml.stores.checkpoints.shards import OutputFile, index_of
+from anydml.stores.checkpoints.shards import NewIndex, OutputFile
 from anydml.stores.checkpoints.sources import read_sources
 from anydml.stores.formats.model_files import INDEX
 from anydml.stores.plans import Plan
@@ -171,9 +171,10 @@ def consolidate(
     count, out = max(numbers.values()), Path(output)
     wholes = WholeTensors([*compose_stored({name: tensors[name] for name in numbers}).items()]).as_parts
     file, files = np.array([*numbers.values()]), list[OutputFile]()
-    for file_number in np.unique(file).tolist():
-        file_numbers = np.flatnonzero(file == file_number).astype(np.int32)
-        path = out / f"model-{file_number:05}-of-{count:05}.safetensors"
-        files.append(OutputFile(path, wholes.subset(file_numbers), {"format": "pt"}))
-    program, stores = program_of(Composer("consolidate"), [file.parts for file in files])
-    return Plan(program, stores, outputs_of(files), memory, True, None, {out / f"model{INDEX}": index_of(files)})
+    parts = wholes.subset(np.argsort(file, kind="stable"))
+    ends = np.cumsum(np.bincount(file, minlength=count + 1)).tolist()
+    for number in np.unique(file).tolist():
+        path = out / f"model-{number:05}-of-{count:05}.safetensors"
+        files.append(OutputFile(path, parts.subset(slice(ends[number - 1], ends[number])), {"format": "pt"}))
+    program, stores = program_of(Composer("consolidate"), parts)
+    return Plan(program, stores, outputs_of(files, parts), memory, True, None, {out / f"model{INDEX}": NewIndex(files)})

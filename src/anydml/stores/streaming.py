@@ -168,7 +168,7 @@ class TensorStream:
         if not composed:
             yield from ((parts, [np.empty(0, np.uint8)] * len(parts)) for parts in batches)
             return
-        program, inputs = program_of(self._composer, [WholeTensors(composed).as_parts])
+        program, inputs = program_of(self._composer, WholeTensors(composed).as_parts)
         plan = BasePlan(program, inputs, targets, self._memory, is_apart=False, max_divided=0)
         assert isinstance(plan.blocking, FileBlocking)
         blocks = {files[0].path: [*range(len(plan.blocks))]} if len(files) == 1 else plan.blocking.by_path()

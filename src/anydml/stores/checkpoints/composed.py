@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -169,7 +169,7 @@ class WholeTensors:
             self.kinds.append((value.sizes, dtype))
         return value_number
 
-    @cached_property
+    @property
     def as_parts(self) -> Parts:
         """All tensors, each as a part."""
         number_of = self.number
@@ -202,14 +202,21 @@ class Parts(NamedTuple):
         return sizes_in_bytes
 
     def subset(self, numbers: slice | Numbers) -> Parts:
-        """Return some of the parts, in any order."""
+        """Return some of the parts, in any order; those of a slice share the memory of these."""
         return Parts(self.whole_tensors, self.tensor[numbers], self.value[numbers])
 
 
-def program_of(composer: Composer, files: Sequence[Parts]) -> tuple[CompactProgram, list[Store]]:
+def joined(parts: Sequence[Parts]) -> tuple[Parts, list[Parts]]:
+    """Return all parts of the same tensors, in order, and the given ones as parts of their memory."""
+    tensor, value = (np.concatenate([getattr(some, name) for some in parts]) for name in ("tensor", "value"))
+    ends = np.cumsum([some.tensor.size for some in parts]).tolist()
+    all_parts = Parts(parts[0].whole_tensors, tensor, value)
+    return all_parts, [all_parts.subset(slice(*bounds)) for bounds in pairwise([0, *ends])]
+
+
+def program_of(composer: Composer, parts: Parts) -> tuple[CompactProgram, list[Store]]:
     """Return the program whose outputs are parts of tensors, and the stores that are its inputs."""
-    tensors = files[0].whole_tensors
-    tensor, value = (np.concatenate([getattr(file, name) for file in files]) for name in ("tensor", "value"))
+    tensors, tensor, value = parts
     stores: dict[Store, int] = {}
     are_used = np.zeros(len(tensors.tensors), bool)
     are_used[tensor] = True

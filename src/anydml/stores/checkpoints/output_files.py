@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,13 @@ from anydml.moves.composer import Composer
 from anydml.moves.value import Value
 from anydml.paths import path_text
 from anydml.stores.checkpoints.casting import changed_dtypes, dtype_of
-from anydml.stores.checkpoints.composed import ComposedTensors, Parts, compose_stored, program_of
+from anydml.stores.checkpoints.composed import ComposedTensors, Parts, compose_stored, joined, program_of
 from anydml.stores.checkpoints.extras import Extras, check_extras, extras_for, remark_on_files
 from anydml.stores.checkpoints.model_config import config_beside
 from anydml.stores.checkpoints.parallel_axes import Axes
 from anydml.stores.checkpoints.placements import Placement, RankTensors
 from anydml.stores.checkpoints.selecting import EVERYTHING, Selection
-from anydml.stores.checkpoints.shards import OutputFile, check_shards, files_of_shards, index_of, stem_of
+from anydml.stores.checkpoints.shards import NewIndex, OutputFile, check_shards, files_of_shards, stem_of
 from anydml.stores.checkpoints.sources import check_apart, read_sources
 from anydml.stores.checkpoints.vocabulary import without_padding
 from anydml.stores.formats.completeness import PARTS, RANK, RANKS
@@ -100,53 +100,59 @@ def plan_checkpoint(
     tensors, metadata, remarks = read_sources(inputs, axes, follow, selection, name)
     tensors, casts = changed_dtypes(name, tensors, to, out.suffix.lower() != ".npz")
     remarks += casts
-    composed = without_padding(composer, compose_stored(tensors), vocab_size)
-    composed = composed if change is None else change(composed)
-    if not composed:
-        raise JsonPath(str(out)).error("would have no tensor")
+    composed = _changed(without_padding(composer, compose_stored(tensors), vocab_size), change, out)
     stem = stem_of(tensors, composed)
     extra_files, changed_files = dict[Path, Content](), list[Path]()
     rank_tensors = RankTensors(composed, axes, placement or Placement(), str(inputs[0]), config_beside(beside))
     if dcp:
-        rank_files, pieces = _pieces(composer, rank_tensors)
+        parts, piece, sizes, pieces = _pieces(composer, rank_tensors)
         targets, other_files = new_distributed(
-            out,
-            rank_tensors.whole_tensors.names,
-            pieces,
-            [(columns.tensor, numbers) for columns, numbers in rank_files],
+            out, rank_tensors.whole_tensors.names, pieces, parts.tensor, piece, sizes
         )
-        parts = [columns for columns, _ in rank_files]
         extra_files |= other_files
     else:
-        metadata, remarks_on_keys = _metadata_for(out, metadata, bool(extras), to)
-        remarks += remarks_on_keys
+        metadata, more_remarks = _metadata_for(out, metadata, bool(extras), to)
+        remarks += more_remarks
         if placement is not None:
-            files = [*_ranks(composer, rank_tensors, out / stem, metadata)]
+            files, parts = _ranks(composer, rank_tensors, out / stem, metadata)
         elif is_file:
-            files = [OutputFile(out, rank_tensors.whole_tensors.as_parts, metadata)]
+            parts = rank_tensors.whole_tensors.as_parts
+            files = [OutputFile(out, parts, metadata)]
         else:
-            files = [
-                *files_of_shards(name, rank_tensors.whole_tensors.as_parts, out, stem, metadata, max_bytes, shards)
-            ]
-            if len(files) > 1:
-                extra_files[out / f"{stem}{INDEX}"] = index_of(files)
-        targets, parts = outputs_of(files), [file.parts for file in files]
+            parts = rank_tensors.whole_tensors.as_parts
+            files = files_of_shards(name, parts, out, stem, metadata, max_bytes, shards)
+            extra_files |= {out / f"{stem}{INDEX}": NewIndex(files)} if len(files) > 1 else {}
+        targets = outputs_of(files, parts)
+        del files
     program, stores = program_of(composer, parts)
-    plan_remarks = remarks + rank_tensors.remarks
+    remarks += rank_tensors.remarks
+    # There may be a hundred thousand tensors, and planning blocks needs as much memory.
+    del tensors, composed, rank_tensors, parts
     if extras:
         read = {path.name for path in {id(store.path): store.path for store in stores}.values()}
         small, changed_files, remarks_on_extras = extras_for(out, beside, read, is_file, to)
         extra_files |= small
-        plan_remarks += remarks_on_extras
-    plan = Plan(
-        program, stores, targets, memory, overwrite, None if is_file else out, extra_files, changed=changed_files
-    )
-    plan.remarks, plan.upload = plan_remarks + ([] if is_file else remarks_on_folder(out)), upload
+        remarks += remarks_on_extras
+    folder = None if is_file else out
+    plan = Plan(program, stores, targets, memory, overwrite, folder, extra_files, changed=changed_files)
+    plan.remarks, plan.upload = remarks + ([] if is_file else remarks_on_folder(out)), upload
     if upload is not None:
         upload.check_free()
         size = bytes_text(sum(file.size for file in plan.files))
         plan.remarks.append(f"makes {size} in {upload.local_path.parent}, and sends them to {upload.to}")
     return plan
+
+
+def _changed(composed: ComposedTensors, change: Change | None, out: Path) -> ComposedTensors:
+    """Return the tensors of an output.
+
+    Raises:
+        ModelError: there is none.
+    """
+    changed = composed if change is None else change(composed)
+    if not changed:
+        raise JsonPath(str(out)).error("would have no tensor")
+    return changed
 
 
 def _place_of(
@@ -189,17 +195,16 @@ def _metadata_for(
     return remaining, remark_on_files("leaves out the keys with arrays", array_keys)
 
 
-def outputs_of(files: Sequence[OutputFile]) -> Targets:
-    """Return targets of all parts of files."""
-    tensors = files[0].parts.whole_tensors
+def outputs_of(files: Sequence[OutputFile], parts: Parts) -> Targets:
+    """Return targets of all parts of files, in order."""
     new_files, offsets = list[NewFile](), list[Numbers]()
-    for path, parts, metadata, ranks in files:
-        file, offset_in_file = new_file(path, parts.file_tensors, metadata, ranks)
+    for path, parts_of_file, metadata, ranks in files:
+        file, offset_in_file = new_file(path, parts_of_file.file_tensors, metadata, ranks)
         new_files.append(file)
         offsets.append(offset_in_file)
-    tensor, value = (np.concatenate([getattr(file.parts, name) for file in files]) for name in ("tensor", "value"))
-    file_number = np.repeat(np.arange(len(files), dtype=np.int32), [offset.size for offset in offsets])
-    return Targets(new_files, file_number, tensors.names, tensor, tensors.kinds, value, np.concatenate(offsets))
+    number = np.repeat(np.arange(len(files), dtype=np.int32), [offset.size for offset in offsets])
+    tensors, tensor, value = parts
+    return Targets(new_files, number, tensors.names, tensor, tensors.kinds, value, np.concatenate(offsets))
 
 
 def is_one_file(out: Path) -> bool:
@@ -224,26 +229,29 @@ def check_output(out: Path, is_for_ranks: bool, inputs: Sequence[str | os.PathLi
 
 def _ranks(
     composer: Composer, rank_tensors: RankTensors, stem: Path, metadata: Mapping[str, str]
-) -> Iterator[OutputFile]:
-    """Yield one file per rank."""
-    count = rank_tensors.placement.ranks
-    for rank in range(count):
-        parts, cuts = rank_tensors.parts(composer, rank)
+) -> tuple[list[OutputFile], Parts]:
+    """Return one file per rank, and the parts of all, whose memory they share."""
+    count, tensors, files = rank_tensors.placement.ranks, rank_tensors.whole_tensors, list[OutputFile]()
+    parts_of_ranks = [rank_tensors.parts(composer, rank) for rank in range(count)]
+    parts, parts_of_files = joined([parts_of_rank for parts_of_rank, _ in parts_of_ranks])
+    for rank, (own, (_, cuts)) in enumerate(zip(parts_of_files, parts_of_ranks, strict=True)):
         rank_metadata = {**metadata, RANK: str(rank), RANKS: str(count)}
-        part_of_value = np.zeros(len(parts.whole_tensors.values), np.int32)
-        part_of_value[[*cuts]] = np.arange(len(cuts))
-        texts = [json.dumps(cut) for cut in cuts.values()]
-        intervals = RankParts(PARTS, parts.whole_tensors.names, parts.tensor, texts, part_of_value[parts.value])
+        texts = {number: json.dumps(cut) for number, cut in cuts.items()}
         path = stem.with_name(f"{stem.name}-rank-{rank:05}-of-{count:05}.safetensors")
-        yield OutputFile(path, parts, rank_metadata, intervals)
+        intervals = RankParts(PARTS, tensors.names, own.tensor, texts, own.value)
+        files.append(OutputFile(path, own, rank_metadata, intervals))
+    return files, parts
 
 
-def _pieces(composer: Composer, rank_tensors: RankTensors) -> tuple[list[tuple[Parts, Numbers]], list[NewPiece]]:
-    """Return each rank's pieces by number in a list of kinds; of equal pieces, only that of the first rank is kept."""
+def _pieces(composer: Composer, rank_tensors: RankTensors) -> tuple[Parts, Numbers, Numbers, list[NewPiece]]:
+    """Return all pieces by ranks, their numbers in a list of kinds, the number of each rank's, and that list.
+
+    Of equal pieces, the first rank's is kept.
+    """
     numbers: dict[tuple[int, tuple[int, ...]], int] = {}
     values, all_pieces = list[int](), list[NewPiece]()
     value_by_box: dict[tuple[int, tuple[int, ...], tuple[int, ...]], Value] = {}
-    made_tensors, files = rank_tensors.whole_tensors, list[tuple[Parts, Numbers]]()
+    made_tensors, files = rank_tensors.whole_tensors, list[tuple[Numbers, Numbers]]()
     counts = [0] * (int(np.max(rank_tensors.kinds)) + 1)
     for rank in range(rank_tensors.placement.ranks):
         of_kinds: list[list[int]] = [[] for _ in counts]
@@ -267,5 +275,7 @@ def _pieces(composer: Composer, rank_tensors: RankTensors) -> tuple[list[tuple[P
         within = np.arange(tensors.size) - np.repeat(np.cumsum(piece_counts) - piece_counts, piece_counts)
         flat = np.array([number for of_kind in of_kinds for number in of_kind], np.int32)
         piece = flat[firsts[rank_tensors.kinds[tensors]] + within] if flat.size else flat
-        files.append((Parts(made_tensors, tensors, np.array(values, np.int32)[piece]), piece))
-    return files, all_pieces
+        files.append((tensors, piece))
+    sizes = np.array([piece.size for _, piece in files])
+    tensors, piece = map(np.concatenate, zip(*files, strict=True))
+    return Parts(made_tensors, tensors, np.array(values, np.int32)[piece]), piece, sizes, all_pieces

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from json.encoder import encode_basestring
 from pathlib import Path
@@ -82,8 +82,8 @@ def check_shards(name: str, shards: int | None, out: Path, is_whole: bool) -> No
 
 def files_of_shards(
     name: str, parts: Parts, out: Path, stem: str, metadata: dict[str, str], max_bytes: int, count: int | None
-) -> Iterator[OutputFile]:
-    """Yield files of whole tensors, in order, with the names of Hugging Face.
+) -> list[OutputFile]:
+    """Return files of whole tensors, in order, with the names of Hugging Face.
 
     Args:
         name: the name of the command, for errors.
@@ -111,9 +111,11 @@ def files_of_shards(
             f"{name}: {out} would get {count_noun(len(firsts), 'file')}, of which {_ONE_FILE[stem]} reads none: write "
             "one, without shards, and with a larger shard_size"
         )
+    files = list[OutputFile]()
     for k, (first, last) in enumerate(pairwise([*firsts, len(sizes)])):
         file = f"{stem}.safetensors" if len(firsts) == 1 else f"{stem}-{k + 1:05}-of-{len(firsts):05}.safetensors"
-        yield OutputFile(out / file, parts.subset(slice(first, last)), metadata)
+        files.append(OutputFile(out / file, parts.subset(slice(first, last)), metadata))
+    return files
 
 
 def _most_of(name: str, sizes: Sequence[int], count: int) -> int:
@@ -140,14 +142,24 @@ def _are(count: int) -> str:
     return f"{'is' if count == 1 else 'are'} {count_noun(count, 'tensor')}"
 
 
-def index_of(files: Sequence[OutputFile]) -> bytes:
-    """Return the content of the index of several files."""
-    total = sum(int(file.parts.sizes.sum()) for file in files)
-    lines = list[tuple[str, str]]()
-    for path, (tensors, tensor, _), _, _ in files:
-        texts, file = tensors.names.texts, encode_basestring(path.name)
-        lines += [(texts[tensor_number], file) for tensor_number in tensor.tolist()]
-    # The same as json.dumps, which is slow with indentation.
-    weight_map = ",\n".join([f"    {encode_basestring(name)}: {file}" for name, file in sorted(lines)])
-    content = f'{{\n  "metadata": {{\n    "total_size": {total}\n  }},\n  "weight_map": {{\n{weight_map}\n  }}\n}}\n'
-    return content.encode("utf-8")
+class NewIndex:
+    """The index of several files, whose bytes are generated when they are written.
+
+    Args:
+        files: the files.
+    """
+
+    def __init__(self, files: Sequence[OutputFile]) -> None:
+        self._total = sum(int(file.parts.sizes.sum()) for file in files)
+        self._names = files[0].parts.whole_tensors.names
+        self._tensors = [(file.path.name, file.parts.tensor) for file in files]
+
+    def make(self) -> bytes:
+        """Return the content of the index."""
+        texts, lines = self._names.texts, list[tuple[str, str]]()
+        for file, tensor in self._tensors:
+            lines += [(texts[number], encode_basestring(file)) for number in tensor.tolist()]
+        # The same as json.dumps, which is slow with indentation.
+        weight_map = ",\n".join([f"    {encode_basestring(name)}: {file}" for name, file in sorted(lines)])
+        metadata = f'"metadata": {{\n    "total_size": {self._total}\n  }}'
+        return f'{{\n  {metadata},\n  "weight_map": {{\n{weight_map}\n  }}\n}}\n'.encode()

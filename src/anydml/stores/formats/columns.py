@@ -78,6 +78,11 @@ class FileTensors(NamedTuple):
         numbers = np.arange(len(tensors), dtype=np.int32)
         return cls(TensorNames([*tensors]), numbers, [*kind_numbers], np.array(kind, np.int32))
 
+    def of_own_kinds(self) -> Self:
+        """Return the same without the kinds of which the file has no tensor: files of ranks share all their kinds."""
+        used, kind = np.unique(self.kind, return_inverse=True)
+        return self._replace(kinds=[self.kinds[k] for k in used.tolist()], kind=kind.astype(np.int32))
+
     @property
     def bytes_of_kinds(self) -> Numbers:
         """Bytes of a tensor of each kind."""

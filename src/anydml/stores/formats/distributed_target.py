@@ -11,6 +11,7 @@ import pickle
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,9 +20,10 @@ import numpy as np
 from anydml.files.json_path import JsonPath
 from anydml.stores.formats.block_types import not_of_format
 from anydml.stores.formats.columns import ShapeAndDtype, TensorNames, bytes_of
+from anydml.stores.formats.known_bytes import KnownBytes
 from anydml.stores.formats.model_files import METADATA
 from anydml.stores.formats.store import Array, Numbers
-from anydml.stores.formats.target import Content, KnownBytes, NewFile
+from anydml.stores.formats.target import Content, NewFile
 from anydml.stores.formats.targets import Targets
 from anydml.stores.formats.torch_save import DTYPES_OF_TORCH
 from anydml.stores.formats.zip_headers import directory_end, entry_header
@@ -52,7 +54,7 @@ class NewPiece(NamedTuple):
 
 
 def new_distributed(
-    folder: Path, names: TensorNames, pieces: Sequence[NewPiece], files: Sequence[tuple[Numbers, Numbers]]
+    folder: Path, names: TensorNames, pieces: Sequence[NewPiece], tensor: Numbers, piece: Numbers, sizes: Numbers
 ) -> tuple[Targets, dict[Path, Content]]:
     """Return targets for the pieces of all files, in order, and the content of the file ``.metadata``.
 
@@ -60,46 +62,38 @@ def new_distributed(
         folder: the folder of the checkpoint.
         names: the names of all tensors.
         pieces: the different pieces.
-        files: for each file, the numbers of its tensors and of its pieces.
+        tensor: the number of the tensor of each piece in a file.
+        piece: its number among the different pieces.
+        sizes: the number of pieces of each file, which follow those of the file before.
 
     Raises:
         ModelError: PyTorch has no such dtype.
     """
     kinds: dict[ShapeAndDtype, int] = {}
-    kind_of = np.array([kinds.setdefault((piece.shape, piece.dtype), len(kinds)) for piece in pieces], np.int32)
-    around = list[tuple[bytes, bytes]]()
+    kind_of = np.array([kinds.setdefault((each.shape, each.dtype), len(kinds)) for each in pieces], np.int32)
+    kind, around = kind_of[piece], list[tuple[bytes, bytes]]()
     for shape, dtype in kinds:
         if dtype not in _NAMES:
-            file_number = next(k for k, piece in enumerate(pieces) if piece.dtype == dtype)
-            name = next(
-                names.texts[tensor[kinds_here == file_number][0]]
-                for tensor, kinds_here in files
-                if (kinds_here == file_number).any()
-            )
+            name = names.texts[tensor[np.flatnonzero(kind == kinds[shape, dtype])[0]]]
             raise (JsonPath(str(folder)) / name).error(not_of_format(dtype, "PyTorch", DTYPES_OF_TORCH))
         around.append(_bytes_around(shape, dtype, _NAMES[dtype]))
-    sizes = bytes_of([*kinds])
+    element_bytes = bytes_of([*kinds])
     heads, tails = (np.array([len(part[k]) for part in around], np.int64) for k in (0, 1))
-    contents = tuple(part for pair in around for part in pair)
-    new_files, offsets, stored_pieces = list[NewFile](), [np.empty(0, np.int64)], list[_FilePieces]()
-    for file_number, (tensor, piece) in enumerate(files):
-        kinds_of_file = kind_of[piece]
-        ends = np.cumsum(heads[kinds_of_file] + sizes[kinds_of_file] + tails[kinds_of_file])
-        starts = ends - (heads + sizes + tails)[kinds_of_file]
-        known_starts = np.stack([starts, ends - tails[kinds_of_file]], 1).ravel()
-        other_bytes = KnownBytes(
-            known_starts, np.stack([2 * kinds_of_file, 2 * kinds_of_file + 1], 1).ravel(), contents
-        )
-        path = folder / f"__{file_number}_0.distcp"
-        new_files.append(NewFile(path, b"", int(ends[-1]) if kinds_of_file.size else 0, other_bytes))
-        offsets.append(starts + heads[kinds_of_file])
-        stored_pieces.append(_FilePieces(path.name, tensor, piece))
-    tensors, all_pieces = (np.concatenate([np.empty(0, np.int32), *(file[k] for file in files)]) for k in (0, 1))
-    number_of = np.repeat(np.arange(len(files), dtype=np.int32), [entry.tensor.size for entry in stored_pieces])
-    targets = Targets(new_files, number_of, names, tensors, [*kinds], kind_of[all_pieces], np.concatenate(offsets))
-    lengths = np.stack([heads, sizes, tails])[:, kind_of]
-    firsts = np.split(targets.offset, np.cumsum([entry.tensor.size for entry in stored_pieces])[:-1])
-    return targets, {folder / METADATA: _Metadata(names, pieces, stored_pieces, firsts, lengths)}
+    file_bytes, around_bytes = heads + element_bytes + tails, np.stack([heads, tails], 1)
+    distances = np.stack([-heads, element_bytes], 1)
+    new_files, offset, stored_pieces = list[NewFile](), np.empty(piece.size, np.int64), list[_FilePieces]()
+    for number, (first, last) in enumerate(pairwise([0, *np.cumsum(sizes).tolist()])):
+        some = slice(first, last)
+        ends = np.cumsum(file_bytes[kind[some]])
+        offset[some] = ends - (element_bytes + tails)[kind[some]]
+        path = folder / f"__{number}_0.distcp"
+        known_bytes = KnownBytes(offset[some], kind[some], distances, around_bytes, tuple(around))
+        new_files.append(NewFile(path, b"", int(ends[-1]) if ends.size else 0, known_bytes))
+        stored_pieces.append(_FilePieces(path.name, tensor[some], piece[some], offset[some]))
+    number_of = np.repeat(np.arange(len(new_files), dtype=np.int32), sizes)
+    lengths = np.stack([heads, element_bytes, tails])[:, kind_of]
+    metadata = _Metadata(names, pieces, stored_pieces, lengths)
+    return Targets(new_files, number_of, names, tensor, [*kinds], kind, offset), {folder / METADATA: metadata}
 
 
 _NAMES = {dtype: name for name, dtype in DTYPES_OF_TORCH.items()}
@@ -112,11 +106,13 @@ class _FilePieces(NamedTuple):
         file: its name.
         tensor: number of the tensor, for each piece.
         piece: number of the piece.
+        offset: offset of its elements.
     """
 
     file: str
     tensor: Numbers
     piece: Numbers
+    offset: Numbers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,14 +123,12 @@ class _Metadata:
         names: the names of all tensors.
         pieces: the different pieces.
         stored: the pieces of files.
-        offsets: the offsets of their elements.
         lengths: bytes before, of and after the elements of each of `pieces`.
     """
 
     names: TensorNames
     pieces: Sequence[NewPiece]
     stored: Sequence[_FilePieces]
-    offsets: Sequence[Numbers]
     lengths: Numbers
 
     def make(self) -> bytes:
@@ -155,8 +149,7 @@ class _Metadata:
             name = memo.get(name_number)
             state += [name, kind_opcodes[kind]]
             planned += [name, name, b"\x85"]
-        stored = [self._places(memo, entry, offset, name_of_tensor, np.array(starts, np.uint32))
-                  for entry, offset in zip(self.stored, self.offsets, strict=True)]  # fmt: skip
+        stored = [self._places(memo, entry, name_of_tensor, np.array(starts, np.uint32)) for entry in self.stored]
         content = memo.object(
             "Metadata", state_dict_metadata=_dict(state), planner_data=_dict(planned), storage_data=_dict(stored)
         )
@@ -180,14 +173,14 @@ class _Metadata:
             texts[kind] = memo.object("TensorStorageMetadata", properties=properties, size=size, chunks=chunk_list)
         return texts
 
-    def _places(self, memo: _Memo, entry: _FilePieces, offsets: Numbers, names: Array, starts: Array) -> bytes:
+    def _places(self, memo: _Memo, entry: _FilePieces, names: Array, starts: Array) -> bytes:
         """Return keys and values for the places of a file's pieces."""
         key = memo.object("MetadataIndex", fqn=b"j" + _HOLE, offset=b"j" + _HOLE, index=b"J" + _HOLE)
         path, number = memo.once(_plain(entry.file)), b"\x8a\x08" + _HOLE
         value = memo.object("_StorageInfo", "filesystem", relative_path=path, offset=number, length=number)
         indices = np.array([piece.number for piece in self.pieces], "<u4")[entry.piece]
         lengths = self.lengths[:, entry.piece]
-        columns = [names[entry.tensor], starts[entry.piece], indices, offsets - lengths[0], lengths.sum(0)]
+        columns = [names[entry.tensor], starts[entry.piece], indices, entry.offset - lengths[0], lengths.sum(0)]
         around = [np.frombuffer(part, np.uint8) for part in (key + value).split(_HOLE)]
         table, count = [np.broadcast_to(around[0], (entry.piece.size, around[0].size))], entry.piece.size
         for column, kind, after in zip(columns, ("<u4", "<u4", "<u4", "<i8", "<i8"), around[1:], strict=True):

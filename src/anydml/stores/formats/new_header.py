@@ -26,30 +26,28 @@ class RankParts:
         key: the key of the metadata.
         names: the names of all tensors.
         name: the numbers of the names that the rank has.
-        intervals: different parts, as JSON.
+        intervals: different parts, as JSON, by their numbers.
         part: the number of the part, for each name.
     """
 
     key: str
     names: TensorNames
     name: Numbers
-    intervals: Sequence[str]
+    intervals: Mapping[int, str]
     part: Numbers
 
     @property
     def size(self) -> int:
         """The bytes of the text inside a JSON string."""
-        lengths = np.array([len(escape_json(interval)) for interval in self.intervals], np.int64)[self.part]
-        return (
-            int(self.names.sizes_inside[self.name].sum() + lengths.sum())
-            + 4 * self.name.size
-            + 2
-            - 2 * bool(lengths.size)
-        )
+        counts = np.bincount(self.part, minlength=max(self.intervals, default=0) + 1).tolist()
+        length: int = sum(counts[part] * len(escape_json(interval)) for part, interval in self.intervals.items())
+        count = self.name.size
+        return int(self.names.sizes_inside[self.name].sum()) + length + 4 * count + 2 - 2 * bool(count)
 
     def text(self) -> str:
         """Return the text inside a JSON string."""
-        texts, intervals = self.names.texts, [escape_json(interval) for interval in self.intervals]
+        texts = self.names.texts
+        intervals = {part: escape_json(interval) for part, interval in self.intervals.items()}
         pairs = zip(self.name.tolist(), self.part.tolist(), strict=True)
         lines = (f"{escape_json(encode_basestring(texts[name]))}: {intervals[part]}" for name, part in pairs)
         return f"{{{', '.join(lines)}}}"
@@ -61,7 +59,7 @@ class NewHeader:
 
     Attributes:
         tensors: the tensors of the file.
-        entries: the header's entry for each kind of tensors, up to the offsets.
+        entries: the header's entry for each kind of tensors in the file, up to the offsets.
         metadata: the metadata of the file, without the parts of a rank and the closing brackets.
         ranks: the parts of a rank.
         length: bytes of the text, with the spaces that follow it.
@@ -75,9 +73,9 @@ class NewHeader:
 
     def make(self) -> bytes:
         """Return the bytes of the header."""
-        names, entries = self.tensors.names.texts, self.entries
-        order, starts, ends = _laid_out(self.tensors)
-        columns = (column.tolist() for column in (self.tensors.name[order], self.tensors.kind[order], starts, ends))
+        tensors, entries = self.tensors.of_own_kinds(), self.entries
+        names, (order, starts, ends) = tensors.names.texts, _laid_out(tensors)
+        columns = (column.tolist() for column in (tensors.name[order], tensors.kind[order], starts, ends))
         lines = [self.metadata + (f'{self.ranks.text()}"' if self.ranks else "") + "}"] if self.metadata else []
         lines += [
             f"{encode_basestring(names[name])}:{entries[kind]}[{start},{end}]}}"
@@ -108,9 +106,7 @@ def make_header(
     Raises:
         ModelError: the format has no such dtype or name, or the header would be too long.
     """
-    # Files of ranks share one list of kinds, and each file uses few of the kinds.
-    used, kind = np.unique(tensors.kind, return_inverse=True)
-    tensors = tensors._replace(kinds=[tensors.kinds[k] for k in used.tolist()], kind=kind.astype(np.int32))
+    all_tensors, tensors = tensors, tensors.of_own_kinds()
     entries = list[str]()
     for tensor_number, (shape, dtype) in enumerate(tensors.kinds):
         dtype_name = name_of(dtype) if name_of(dtype) in PARTS_OF_BYTES else NAMES.get(dtype)
@@ -139,7 +135,7 @@ def make_header(
     offsets = np.empty(order.size, np.int64)
     offsets[order] = 8 + length + starts
     return (
-        NewHeader(tensors, entries, encoded, ranks, length),
+        NewHeader(all_tensors, entries, encoded, ranks, length),
         offsets,
         8 + length + (int(ends[-1]) if ends.size else 0),
     )

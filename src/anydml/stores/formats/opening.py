@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -260,14 +260,22 @@ def _read_indexed(index: Path, place: JsonPath) -> Checkpoint:
             files[written] = file_in_folder(index.parent, written, place / "weight_map" / name)
         # One string per file, not one per tensor.
         weight_map[name] = texts.setdefault(written, written)
-    opened = {written: opened_file(files[written]) for written in sorted(files)}
-    merged = join_files(index.parent, opened.values(), place)
-    actual_map = {name: written for written, file in opened.items() for name in file}
-    if actual_map != weight_map:
-        for name, written in weight_map.items():
-            if actual_map.get(name) != written:
-                raise (place / "weight_map" / name).error(f"is {show(written)}, which has no tensor of this name")
-        missing = [name for name in actual_map if name not in weight_map]
+    missing = list[str]()
+
+    def opened() -> Iterator[Checkpoint]:
+        for written in sorted(files):
+            file = opened_file(files[written])
+            for name in file:
+                if weight_map.get(name) != written:
+                    missing.append(name)
+                else:
+                    del weight_map[name]
+            yield file
+
+    merged = join_files(index.parent, opened(), place)
+    for name, written in weight_map.items():
+        raise (place / "weight_map" / name).error(f"is {show(written)}, which has no tensor of this name")
+    if missing:
         raise (place / "weight_map").error(
             f"does not have {names(missing)}, which the files have: add them, or name the files instead of the folder"
         )

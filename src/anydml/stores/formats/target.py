@@ -6,7 +6,7 @@ import math
 import operator
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,80 +20,15 @@ from anydml.stores.arguments import Kind, checked
 from anydml.stores.formats.chunk_grid import ChunkGrid
 from anydml.stores.formats.columns import FileTensors, Later, content_bytes
 from anydml.stores.formats.gguf import make_gguf_header
+from anydml.stores.formats.known_bytes import KnownBytes
 from anydml.stores.formats.new_header import RankParts, make_header
 from anydml.stores.formats.numpy_target import npy_header, npz_headers
 from anydml.stores.formats.safetensors import MAX_DIMENSIONS, METADATA
-from anydml.stores.formats.store import Array, Checkpoint, Numbers, StoredArray
+from anydml.stores.formats.store import Checkpoint, Numbers, StoredArray
 from anydml.stores.formats.zarr_target import new_zarr
 
 Content = bytes | Path | Later
 """The content of a small file: bytes, bytes that are generated later, or a file to copy."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class KnownBytes(Sequence[tuple[int, bytes]]):
-    """Bytes of a file that are not elements, by ascending offsets; many of the contents may be equal.
-
-    Attributes:
-        offsets: in the file.
-        numbers: the number of the content at each offset.
-        contents: the different contents.
-    """
-
-    offsets: Numbers
-    numbers: Numbers
-    contents: tuple[bytes, ...]
-
-    @classmethod
-    def of(cls, parts: Sequence[tuple[int, bytes]] = ()) -> KnownBytes:
-        """Return known bytes, from contents by offset."""
-        offsets = np.array([offset for offset, _ in parts], np.int64)
-        return cls(offsets, np.arange(len(parts)), tuple(content for _, content in parts))
-
-    @property
-    def sizes(self) -> Numbers:
-        """Bytes of each."""
-        return np.array([len(content) for content in self.contents], np.int64)[self.numbers]
-
-    def contiguous(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the same bytes, with contiguous parts merged."""
-        is_contiguous = np.append(False, self.offsets[1:] == (self.offsets + self.sizes)[:-1])[: len(self)]
-        firsts, contents = np.flatnonzero(~is_contiguous), [self.contents[k] for k in self.numbers.tolist()]
-        lasts = np.append(firsts[1:], len(self))
-        for offset, first, last in zip(self.offsets[firsts].tolist(), firsts.tolist(), lasts.tolist(), strict=False):
-            yield offset, b"".join(contents[first:last])
-
-    def put(self, places: Numbers, starts: Numbers, sizes: Numbers, buffer: Array) -> None:
-        """Copy the parts in intervals of the file.
-
-        Args:
-            places: offset of each interval in the file.
-            starts: offset of its bytes in the buffer.
-            sizes: bytes of each.
-            buffer: the buffer; its other bytes stay unchanged.
-        """
-        firsts = np.maximum(np.searchsorted(self.offsets, places, "right") - 1, 0).tolist()
-        lasts = np.searchsorted(self.offsets, places + sizes).tolist()
-        columns = (column.tolist() for column in (places, starts, sizes))
-        for offset_in_file, start, size, first, last in zip(*columns, firsts, lasts, strict=True):
-            numbers = self.numbers[first:last].tolist()
-            for offset, number in zip(self.offsets[first:last].tolist(), numbers, strict=True):
-                content = self.contents[number]
-                low, high = max(offset, offset_in_file), min(offset + len(content), offset_in_file + size)
-                if low < high:
-                    buffer[start + low - offset_in_file : start + high - offset_in_file].data[:] = content[
-                        low - offset : high - offset
-                    ]
-
-    def state(self) -> bytes:
-        """Return bytes that identify these offsets and contents."""
-        return b"".join([self.offsets.tobytes(), self.numbers.tobytes(), repr(self.contents).encode()])
-
-    def __len__(self) -> int:
-        return len(self.offsets)
-
-    def __getitem__(self, number: Any) -> Any:
-        return int(self.offsets[number]), self.contents[self.numbers[number]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -289,7 +224,7 @@ def new_file(
         if metadata:
             raise place.error("is a .npz file, which has no metadata")
         headers = npz_headers(tensors, place)
-        return NewFile(path, b"", headers.size, KnownBytes.of(headers.parts), headers.checksums), headers.offsets
+        return NewFile(path, b"", headers.size, headers.known_bytes, headers.checksums), headers.offsets
     if suffix == ".gguf":
         header, offsets, size = make_gguf_header(tensors, metadata, place)
         return NewFile(path, header, size), offsets

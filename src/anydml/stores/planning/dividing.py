@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from anydml.stores.formats.store import PAGE, Numbers
+from anydml.stores.formats.known_bytes import KnownBytes
+from anydml.stores.formats.store import PAGE, Array, Numbers
 from anydml.stores.planning.copies import RowTable
-from anydml.stores.planning.interval_unions import merge_intervals
 from anydml.stores.planning.intervals import Interval, Places
 from anydml.stores.planning.row_copies import Row, RowCopies, rows_of
 from anydml.stores.planning.transfers import LINE
-from anydml.stores.planning.window_parts import Pieces, PlacedRows, in_parts, windows_of
+from anydml.stores.planning.window_parts import MAX_ROWS, Pieces, PlacedRows, in_parts, windows_of
 from anydml.stores.planning.windows import Windows
 from anydml.stores.planning.writers import Writers
 
@@ -69,23 +68,30 @@ def divide(
         max_output: the maximum size in bytes of an output; None for any.
     """
     if max_output is not None:
-        all_writers = (each.of_outputs(places.size[each.outputs] <= max_output) for each in all_writers)
+        all_writers = (each.of_outputs(places.size(each.outputs) <= max_output) for each in all_writers)
     chosen = _divided(all_writers, places)
     if not chosen:
         return Divided([], {}, {}, np.empty(0, np.int64))
     outputs = np.concatenate([writers.outputs for (writers, _), _ in chosen])
-    unit = int(places.unit[outputs].max())
-    placed = _placed(chosen, places)
-    files = max(np.unique(placed.to).size, np.unique(placed.from_).size)
+    unit = int(places.unit(outputs).max())
+    inputs = [writers.sets[:, source] for (writers, rows), _ in chosen for source in {source for source, _ in rows}]
+    read, written = (
+        {number for each in arrays for number in np.unique(places.file[each]).tolist()}
+        for arrays in (inputs, [outputs])
+    )
+    files = max(len(read), len(written))
     width = min(max(MIN_WINDOW, files * LONG_REQUEST), MAX_WINDOW, max_bytes) // LINE * LINE
+    placed = _placed(chosen, places)
+    # There may be a million rows, so columns that are not needed any more are freed or overwritten.
+    del chosen, inputs
     placed, pieces = in_parts(placed, width, unit)
     window = windows_of(placed, pieces, width)
     intervals = dict[int, Interval]()
-    windows, from_ = _read(placed.rows.from_, pieces, window, (width, unit), places, first, intervals)
-    windows_number = first + len(intervals)
-    placed = placed._replace(rows=placed.rows._replace(from_=from_))
-    copies = [*_written(placed, windows_number, unit, places, outputs, intervals)]
-    return Divided(copies, intervals, {windows_number: windows}, outputs)
+    windows = _read(placed.rows.from_, pieces, window, (width, unit), places, first, intervals)
+    number, to_files, rows = first + len(intervals), placed.to, placed.rows
+    del placed, pieces
+    copies = [*_written(to_files, rows, number, unit, places, outputs, intervals)]
+    return Divided(copies, intervals, {number: windows}, outputs)
 
 
 def _read(
@@ -96,20 +102,17 @@ def _read(
     places: Places,
     first: int,
     intervals: dict[int, Interval],
-) -> tuple[Windows, Numbers]:
-    """Add the intervals that are read.
+) -> Windows:
+    """Return the windows, and add the intervals that are read.
 
     Args:
-        offsets: of rows in files.
+        offsets: of rows in files, which become those in windows.
         pieces: the pieces in which the rows lie.
         window: number of the window of each tensor.
         sizes: bytes of a window and of an element.
         places: the places of all arrays.
         first: number of the first interval.
         intervals: to which they are added.
-
-    Returns:
-        The windows, and the places of the rows in these.
     """
     width, unit = sizes
     # All that a window reads from one file is contiguous there, so that it may be one piece.
@@ -128,27 +131,33 @@ def _read(
         intervals[first + k] = places.part(source, int(lows[k]), int(high - lows[k]), unit)
     operands = np.searchsorted(files, joined.files)
     windows = Windows(width, unit, at, first + operands, joined.starts - lows[operands], lengths)
-    return windows, offsets + (at - joined.starts)[joined.of_part][pieces.of_part]
+    distances = (at - joined.starts)[joined.of_part]
+    for first_row in range(0, offsets.size, MAX_ROWS):
+        some = slice(first_row, first_row + MAX_ROWS)
+        offsets[some] += distances[pieces.of_part[some]]
+    return windows
 
 
 def _written(
-    placed: PlacedRows, windows_number: int, unit: int, places: Places, outputs: Numbers, intervals: dict[int, Interval]
+    to_files: Numbers,
+    all_rows: RowTable,
+    number: int,
+    unit: int,
+    places: Places,
+    outputs: Numbers,
+    intervals: dict[int, Interval],
 ) -> Iterator[RowCopies]:
     """Add the intervals that are written, and yield the copies to each from the windows of a number."""
-    files, firsts = np.unique(places.file[outputs], return_index=True)
-    examples = dict(zip(files.tolist(), (outputs[firsts] - places.inputs).tolist(), strict=True))
-    order = np.lexsort((placed.rows.from_, placed.to))
-    placed = placed.select(order)
-    bounds = np.append(np.flatnonzero(np.diff(placed.to, prepend=-1)), order.size).tolist()
-    for written, (start, stop) in enumerate(pairwise(bounds), windows_number + 1):
-        copied, file = placed.rows.select(slice(start, stop)), int(placed.to[start])
+    files = places.file[outputs]
+    for written, file in enumerate(np.unique(files).tolist(), number + 1):
+        rows = np.flatnonzero(to_files == file)
+        copied = all_rows.select(rows[np.argsort(all_rows.from_[rows], kind="stable")])
         low, high = int(np.min(copied.to)) // PAGE * PAGE, int(np.max(copied.to_ends))
-        intervals[written] = places.part(file, low, high - low, unit, examples[file])
-        starts, ends = _known_ranges(places, file)
-        some = slice(int(ends.searchsorted(low, "right")), int(starts.searchsorted(high)))
-        yield RowCopies(
-            written, windows_number, copied._replace(to=copied.to - low), (starts[some] - low, ends[some] - low)
+        intervals[written] = places.part(
+            file, low, high - low, unit, int(outputs[np.argmax(files == file)]) - places.inputs
         )
+        known_bytes = places.between.get(file, KnownBytes.of())
+        yield RowCopies(written, number, copied._replace(to=copied.to - low), known_bytes, low)
 
 
 def _divided(all_writers: Iterable[Writers], places: Places) -> list[tuple[RowWriters, Numbers]]:
@@ -163,22 +172,24 @@ def _divided(all_writers: Iterable[Writers], places: Places) -> list[tuple[RowWr
             candidates.append(RowWriters(writers, [(source, row) for source, some in rows for row in some or ()]))
     if not candidates:
         return []
-    tensor = _tensors([writers for writers, _ in candidates], places.size.size, places.inputs)
-    files = len(places.files)
-    outputs = np.concatenate([writers.outputs for writers, _ in candidates])
+    tensor = _tensors([writers for writers, _ in candidates], places.arrays, places.inputs)
+    files, number = len(places.files), places.file
+    outputs = [writers.outputs for writers, _ in candidates]
     pairs = [(each.sets[:, source], each.outputs) for each, rows in candidates for source in {k for k, _ in rows}]
-    inputs, of_inputs = (np.concatenate(column) for column in zip(*pairs, strict=True))
-    written, read = (_files_of(tensor[arrays], places.file[arrays], tensor.size) for arrays in (outputs, inputs))
-    targets = _files_of(places.file[inputs], places.file[of_inputs], files)
-    is_divided = written > 1
-    is_divided[tensor[inputs]] |= (read[tensor[inputs]] == 1) & (targets[places.file[inputs]] > 1)
-    # Bytes between divided tensors, in all files, are read and written with the tensors.
-    in_files = np.zeros((2, files), bool)
-    for k, arrays in enumerate((inputs, outputs)):
-        in_files[k, places.file[arrays[is_divided[tensor[arrays]]]]] = True
+    inputs = [read for read, _ in pairs]
+    is_divided = _have_several(((tensor[arrays], number[arrays]) for arrays in outputs), tensor.size)
+    read_from_several = _have_several(((tensor[arrays], number[arrays]) for arrays in inputs), tensor.size)
+    written_to_several = _have_several(((number[read], number[written]) for read, written in pairs), files)
+    for arrays in inputs:
+        is_divided[tensor[arrays]] |= ~read_from_several[tensor[arrays]] & written_to_several[number[arrays]]
+    # What lies between divided tensors in all of its files is read and written with them.
     are_others = np.zeros(tensor.size, bool)
-    for k, arrays in enumerate((inputs, outputs)):
-        are_others[tensor[arrays[~in_files[k, places.file[arrays]]]]] = True
+    for all_arrays in (inputs, outputs):
+        is_of_divided = np.zeros(files, bool)
+        for arrays in all_arrays:
+            is_of_divided[number[arrays[is_divided[tensor[arrays]]]]] = True
+        for arrays in all_arrays:
+            are_others[tensor[arrays[~is_of_divided[number[arrays]]]]] = True
     is_divided |= ~are_others
     return [
         (RowWriters(some, rows), tensor[some.outputs])
@@ -188,11 +199,13 @@ def _divided(all_writers: Iterable[Writers], places: Places) -> list[tuple[RowWr
     ]
 
 
-def _files_of(keys: Numbers, files: Numbers, count: int) -> Numbers:
-    """Return the number of different files of each key below a count."""
-    several = int(np.max(files)) + 1
-    counts: Numbers = np.bincount(np.unique(keys.astype(np.int64) * several + files) // several, minlength=count)
-    return counts
+def _have_several(pairs: Iterable[tuple[Numbers, Numbers]], count: int) -> Array:
+    """Return whether each key below a count is paired with several files, in columns of keys and of files."""
+    least, most = np.full(count, np.iinfo(np.int32).max, np.int32), np.full(count, -1, np.int32)
+    for keys, files in pairs:
+        np.minimum.at(least, keys, files)
+        np.maximum.at(most, keys, files)
+    return least < most
 
 
 def _tensors(all_writers: Sequence[Writers], count: int, inputs: int) -> Numbers:
@@ -216,22 +229,19 @@ def _tensors(all_writers: Sequence[Writers], count: int, inputs: int) -> Numbers
 
 def _placed(all_writers: Sequence[tuple[RowWriters, Numbers]], places: Places) -> PlacedRows:
     """Return rows with offsets in files."""
-    columns = list[tuple[Numbers, Numbers, Numbers]]()
-    numbers, counts = list[Row](), list[int]()
-    for (writers, rows), tensor in all_writers:
-        for source, row in rows:
-            columns.append((tensor, writers.outputs, writers.sets[:, source]))
-            numbers.append(row)
-            counts.append(tensor.size)
-    tensor, outputs, inputs = (np.concatenate(column) for column in zip(*columns, strict=True))
-    table = np.array(numbers, np.int64)
-    shape = np.repeat(np.arange(len(table), dtype=np.int32), counts)
-    to, from_ = places.offset[outputs] + table[shape, 0], places.offset[inputs] + table[shape, 1]
-    return PlacedRows(tensor, places.file[outputs], places.file[inputs], RowTable(to, from_, shape, table[:, 2:]))
-
-
-def _known_ranges(places: Places, file: int) -> tuple[Numbers, Numbers]:
-    """Return the starts and ends of the known bytes of a file."""
-    if (known_bytes := places.between.get(file)) is None:
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    return merge_intervals(known_bytes.offsets, known_bytes.offsets + known_bytes.sizes)[:2]
+    single = [(tensor, writers.outputs, writers.sets[:, source], row)
+              for (writers, rows), tensor in all_writers for source, row in rows]  # fmt: skip
+    table = np.array([row for *_, row in single], np.int64)
+    shape = np.repeat(np.arange(len(table), dtype=np.int32), [tensor.size for tensor, *_ in single])
+    # One column after the other, because there may be a million rows.
+    return PlacedRows(
+        np.concatenate([tensor for tensor, *_ in single]),
+        np.concatenate([places.file[outputs] for _, outputs, _, _ in single]),
+        np.concatenate([places.file[inputs] for _, _, inputs, _ in single]),
+        RowTable(
+            np.concatenate([places.offset[outputs] + row[0] for _, outputs, _, row in single]),
+            np.concatenate([places.offset[inputs] + row[1] for _, _, inputs, row in single]),
+            shape,
+            table[:, 2:],
+        ),
+    )

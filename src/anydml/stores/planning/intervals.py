@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from anydml.stores.formats.columns import bytes_of
+from anydml.stores.formats.known_bytes import KnownBytes
 from anydml.stores.formats.packed import DeflatedEntry
 from anydml.stores.formats.store import Array, Numbers, Store
-from anydml.stores.formats.target import KnownBytes
 from anydml.stores.formats.targets import Targets
 
 
@@ -75,8 +76,9 @@ class Places(NamedTuple):
         files: paths of all files, and casts, which count as files.
         file: number of the file.
         offset: bytes from the start of the file.
-        size: number of bytes.
-        unit: bytes of an element.
+        kind: number of the kind, which tells its bytes.
+        sizes: bytes of an array of each kind.
+        units: bytes of an element of each kind.
         inputs: number of inputs.
         between: the known bytes beside arrays, by the numbers of files that have any.
     """
@@ -84,8 +86,9 @@ class Places(NamedTuple):
     files: list[Path | Cast]
     file: Numbers
     offset: Numbers
-    size: Numbers
-    unit: Numbers
+    kind: Numbers
+    sizes: Numbers
+    units: Numbers
     inputs: int
     between: dict[int, KnownBytes]
 
@@ -115,16 +118,32 @@ class Places(NamedTuple):
         offset[[*casts]] = [cast.place(inputs[k].offset) for k, cast in casts.items()]
         unit = np.array([store.dtype.itemsize for store in inputs], np.int64)
         size = np.array([math.prod(store.shape) for store in inputs], np.int64) * unit
+        units_of_outputs = np.array([dtype.itemsize for _, dtype in outputs.kinds], np.int64)
+        input_numbers = np.arange(len(inputs), dtype=np.int32)
         between = {numbers[id(file.path)]: file.known_bytes for file in outputs.files if file.known_bytes}
         return cls(
             [*file_numbers],
             np.concatenate([np.array([numbers[id(path)] for path in read], np.int32), of_outputs[outputs.file]]),
             np.concatenate([offset, outputs.offset]),
-            np.concatenate([size, outputs.size]),
-            np.concatenate([unit, outputs.unit]),
+            np.concatenate([input_numbers, outputs.kind + np.int32(len(inputs))]),
+            np.concatenate([size, bytes_of(outputs.kinds)]),
+            np.concatenate([unit, units_of_outputs]),
             len(inputs),
             between,
         )
+
+    @property
+    def arrays(self) -> int:
+        """The number of arrays."""
+        return self.file.size
+
+    def size(self, arrays: Any) -> Any:
+        """Return the bytes of arrays, by their numbers."""
+        return self.sizes[self.kind[arrays]]
+
+    def unit(self, arrays: Any) -> Any:
+        """Return the bytes of an element of arrays, by their numbers."""
+        return self.units[self.kind[arrays]]
 
     def part(self, file: int, offset: int, size: int, unit: int, output: int | None = None) -> Interval:
         """Return an interval of a file."""
@@ -135,9 +154,9 @@ class Places(NamedTuple):
 
     def interval(self, first: int, last: int) -> Interval:
         """Return the interval from one array of a file to another, including everything between them."""
-        size = int(self.offset[last] + self.size[last] - self.offset[first])
+        size = int(self.offset[last] + self.size(last) - self.offset[first])
         output = first - self.inputs if first >= self.inputs else None
-        return self.part(int(self.file[first]), int(self.offset[first]), size, int(self.unit[first]), output)
+        return self.part(int(self.file[first]), int(self.offset[first]), size, int(self.unit(first)), output)
 
     def are_filled(self, files: Numbers, starts: Numbers, stops: Numbers) -> Array:
         """Whether all bytes of intervals of files are known bytes beside arrays."""

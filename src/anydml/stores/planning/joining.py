@@ -61,7 +61,7 @@ def join_outputs(
         max_window: the maximum size in bytes of a window; 0 for none.
         max_divided: the maximum size in bytes of an output that is written from windows; None for any.
     """
-    are_alone = np.zeros(places.size.size, bool)
+    are_alone = np.zeros(places.arrays, bool)
     are_alone[[*lookup_outputs]] = True
     by_file: dict[int, list[Writers]] = {}
     all_writers = [*writers_of(alike, places)]
@@ -70,12 +70,12 @@ def join_outputs(
         if is_sound and writers.are_copies and max_window and len(stages(writers.moves)) < 2
     ]  # fmt: skip
     divided = divide(copying, places, first, max_window, max_divided)
-    are_divided = np.zeros(places.size.size, bool)
+    are_divided = np.zeros(places.arrays, bool)
     are_divided[divided.outputs] = True
     for all_of_group, is_sound in all_writers:
         writers = all_of_group.of_outputs(~are_divided[all_of_group.outputs])
         outputs = writers.outputs
-        are_alone[outputs] |= not is_sound or (bool(writers.moves) & (places.size[outputs] > max_bytes))
+        are_alone[outputs] |= not is_sound or (bool(writers.moves) & (places.size(outputs) > max_bytes))
         files = np.where(are_alone[outputs], -1, places.file[outputs])
         for file_number in np.unique(files[files >= 0]).tolist():
             by_file.setdefault(file_number, []).append(writers.of_outputs(files == file_number))
@@ -155,7 +155,7 @@ def _sort(runs: Iterable[Runs]) -> Iterator[tuple[GroupAndFile, Numbers, Numbers
 def _groups(operands: Numbers, places: Places) -> list[Numbers]:
     """Return groups of operands with elements of one size that are adjacent in a file, or separated by known bytes."""
     order = operands[np.lexsort((places.offset[operands], places.file[operands]))]
-    file, offset, size, unit = (column[order] for column in places[1:5])
+    file, offset, size, unit = places.file[order], places.offset[order], places.size(order), places.unit(order)
     is_same_group = (file[1:] == file[:-1]) & (unit[1:] == unit[:-1])
     is_same_group &= places.are_filled(file[1:], (offset + size)[:-1], offset[1:])
     return np.split(order, np.flatnonzero(~is_same_group) + 1) if order.size else []

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from anydml.moves import Move
+from anydml.stores.formats.known_bytes import KnownBytes
 from anydml.stores.formats.store import Array, Numbers
 from anydml.stores.planning.copies import Rows, RowTable
 from anydml.stores.planning.interval_unions import merge_intervals
@@ -32,13 +33,15 @@ class RowCopies:
         destination: number of the operand that is written.
         source: number of the windows that are read.
         columns: the copies.
-        known: starts and ends of the known bytes of the destination, which lie between its arrays.
+        known_bytes: the known bytes of the destination's file, which lie between its arrays.
+        offset: offset of the destination in its file.
     """
 
     destination: int
     source: int
     columns: RowTable
-    known: tuple[Numbers, Numbers]
+    known_bytes: KnownBytes
+    offset: int
 
     @cached_property
     def _source_ends(self) -> Numbers:
@@ -49,9 +52,14 @@ class RowCopies:
     def state(self) -> tuple[Any, ...]:
         """Return numbers and a digest that are equal for equal copies."""
         digest = hashlib.sha256()
-        for column in (*self.columns, *self.known):
+        for column in (*self.columns, *self.known(0, int(np.max(self.columns.to_ends)))):
             digest.update(np.ascontiguousarray(column).data)
         return self.destination, self.source, self.columns.to.size, digest.digest()
+
+    def known(self, low: int, high: int) -> tuple[Numbers, Numbers]:
+        """Return starts and ends of the known bytes that overlap an interval of the destination."""
+        starts, ends = self.known_bytes.ranges(low + self.offset, high + self.offset)
+        return starts - self.offset, ends - self.offset
 
     def inside(self, low: int, high: int) -> Rows:
         """Return the copies from an interval of the source, by destination, with offsets from the interval's start."""

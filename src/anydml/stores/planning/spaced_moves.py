@@ -115,7 +115,7 @@ def spaced_moves(
             elif isinstance(source, Access):
                 # Constants follow all arrays.
                 from_ += source.offset
-                source = source._replace(operand=source.operand - sets.shape[1] + places.size.size)
+                source = source._replace(operand=source.operand - sets.shape[1] + places.arrays)
             order = np.lexsort((to, file, group))
             group, file, to, from_ = (column[order] for column in (group, file, to, from_))
             parts = [*_evenly_spaced_runs(group, file, to, from_)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,9 @@ from anydml.stores.planning.copies import RowTable
 from anydml.stores.planning.interval_unions import merge_intervals
 from anydml.stores.planning.row_copies import clip_rows
 from anydml.stores.planning.windows import APART
+
+MAX_ROWS = 1 << 15
+"""Rows beyond which more than one tensor is not looked at together."""
 
 
 class PlacedRows(NamedTuple):
@@ -28,14 +32,34 @@ class PlacedRows(NamedTuple):
     from_: Numbers
     rows: RowTable
 
-    def select(self, which: Numbers | Array) -> PlacedRows:
+    def select(self, which: Numbers | Array | slice) -> PlacedRows:
         """Return the rows that a NumPy index selects."""
         return PlacedRows(self.tensor[which], self.to[which], self.from_[which], self.rows.select(which))
 
     @property
     def pieces(self) -> Pieces:
-        """The pieces of files that each tensor reads."""
-        return Pieces.of(self.tensor, self.from_, self.rows.from_, self.rows.ends)
+        """The pieces of files that they read, by tensor."""
+        # Some tensors after the others, because there may be a million rows.
+        reached, of_part = np.cumsum(np.bincount(self.tensor)), np.empty(self.tensor.size, np.int32)
+        bounds = np.unique(reached.searchsorted(np.arange(0, self.tensor.size, MAX_ROWS), "right")).tolist()
+        found, count = list[list[Numbers]](), 0
+        for low, high in pairwise([*bounds, reached.size]):
+            numbers = np.flatnonzero((self.tensor >= low) & (self.tensor < high))
+            some = self.select(numbers)
+            *columns, of_row = Pieces.of(some.tensor, some.from_, some.rows.from_, some.rows.ends)
+            of_part[numbers] = of_row + count
+            count += columns[0].size
+            found.append(columns)
+        owners, files, starts, ends = map(np.concatenate, zip(*found, strict=True))
+        return Pieces(owners, files, starts, ends, of_part)
+
+    def sizes_of_tensors(self, count: int) -> Numbers:
+        """Return the bytes of rows of each tensor below a count."""
+        sizes = np.zeros(count, np.int64)
+        for first in range(0, self.tensor.size, MAX_ROWS):
+            some = self.select(slice(first, first + MAX_ROWS))
+            sizes += np.bincount(some.tensor, some.rows.sizes, count).astype(np.int64)
+        return sizes
 
 
 class Pieces(NamedTuple):
@@ -79,6 +103,8 @@ class Pieces(NamedTuple):
 def in_parts(placed: PlacedRows, width: int, unit: int) -> tuple[PlacedRows, Pieces]:
     """Number tensors by their places in files, and tensors that are larger than a window by their parts.
 
+    The given numbers are overwritten.
+
     Returns:
         The rows with these numbers, and the pieces that they read.
     """
@@ -86,10 +112,10 @@ def in_parts(placed: PlacedRows, width: int, unit: int) -> tuple[PlacedRows, Pie
     firsts = np.flatnonzero(np.diff(pieces.owners, prepend=-1))
     window_number = np.zeros(int(pieces.owners[-1]) + 1, np.int32)
     order = np.lexsort((pieces.starts[firsts], pieces.files[firsts]))
-    window_number[pieces.owners[firsts][order]] = np.arange(firsts.size)
-    placed = placed._replace(tensor=window_number[placed.tensor])
-    pieces = pieces._replace(owners=window_number[pieces.owners])
-    read, written = pieces.sizes_of_owners(firsts.size), np.bincount(placed.tensor, placed.rows.sizes)
+    number[pieces.owners[firsts][order]] = np.arange(firsts.size)
+    np.take(number, placed.tensor, out=placed.tensor, mode="clip")
+    pieces = pieces._replace(owners=number[pieces.owners])
+    read, written = pieces.sizes_of_owners(firsts.size), placed.sizes_of_tensors(firsts.size)
     parts = np.maximum(1, np.ceil(np.maximum(read, written) / width).astype(np.int64))
     if parts.max() == 1:
         return placed, pieces
@@ -149,8 +175,8 @@ class _Cuts(NamedTuple):
 def windows_of(placed: PlacedRows, pieces: Pieces, width: int) -> Numbers:
     """Return the window's number of each tensor or part; tensors and parts are sorted by number."""
     count = int(np.max(pieces.owners)) + 1
-    read, written = pieces.sizes_of_owners(count), np.bincount(placed.tensor, placed.rows.sizes, count)
-    reached = np.cumsum(np.maximum(read, written)).astype(np.int64)
+    read, written = pieces.sizes_of_owners(count), placed.sizes_of_tensors(count)
+    reached = np.cumsum(np.maximum(read, written))
     begins, first = list[int](), 0
     while first < count:
         begins.append(first)

@@ -119,7 +119,8 @@ def window_io(all_rows: Sequence[RowCopies], windows: Windows, low: int, high: i
         if not copies.to.size:
             continue
         copies, firsts, stops, of_copy = filled(copies)  # noqa: PLW2901
-        between = np.flatnonzero((firsts[1:] > stops[:-1]) & _are_known(row_copies.known, stops[:-1], firsts[1:]))
+        known_ranges = row_copies.known(int(firsts[0]), int(stops[-1]))
+        between = np.flatnonzero((firsts[1:] > stops[:-1]) & _are_known(known_ranges, stops[:-1], firsts[1:]))
         gaps = firsts[between + 1] - stops[between]
         begins = np.ones(firsts.size, bool)
         begins[between + 1] = False

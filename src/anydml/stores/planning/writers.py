@@ -76,7 +76,7 @@ def writers_of(alike: Sequence[RepeatedMoves], places: Places) -> Iterator[tuple
                     for move, is_read in zip(output_moves, are_read, strict=True)
                     if is_read and not move.sizes]  # fmt: skip
             runs.sort()
-            if len(runs) < len(output_moves) or not _are_whole(runs, int(places.size[sets[0, output]])):
+            if len(runs) < len(output_moves) or not _are_whole(runs, int(places.size(sets[0, output]))):
                 runs = []
             yield Writers(() if runs else tuple(output_moves), tuple(runs), sets, output), is_sound
 
