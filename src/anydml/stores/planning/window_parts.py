@@ -13,6 +13,9 @@ from anydml.stores.planning.interval_unions import merge_intervals
 from anydml.stores.planning.row_copies import clip_rows
 from anydml.stores.planning.windows import APART
 
+PARTS = 4
+"""Parts of a tensor that a window has room for at least, so that little of it stays empty before the next part."""
+
 MAX_ROWS = 1 << 15
 """Rows beyond which more than one tensor is not looked at together."""
 
@@ -101,7 +104,7 @@ class Pieces(NamedTuple):
 
 
 def in_parts(placed: PlacedRows, width: int, unit: int) -> tuple[PlacedRows, Pieces]:
-    """Number tensors by their places in files, and tensors that are larger than a window by their parts.
+    """Number tensors by their places in files, and tensors that are larger than a share of a window by their parts.
 
     The given numbers are overwritten.
 
@@ -116,7 +119,7 @@ def in_parts(placed: PlacedRows, width: int, unit: int) -> tuple[PlacedRows, Pie
     np.take(number, placed.tensor, out=placed.tensor, mode="clip")
     pieces = pieces._replace(owners=number[pieces.owners])
     read, written = pieces.sizes_of_owners(firsts.size), placed.sizes_of_tensors(firsts.size)
-    parts = np.maximum(1, np.ceil(np.maximum(read, written) / width).astype(np.int64))
+    parts = np.maximum(1, -(-np.maximum(read, written) * PARTS // width))
     if parts.max() == 1:
         return placed, pieces
     # Parts end between rows, so that rows of several sources fill what is written together.
