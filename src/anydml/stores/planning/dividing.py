@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -74,16 +75,11 @@ def divide(
         return Divided([], {}, {}, np.empty(0, np.int64))
     outputs = np.concatenate([writers.outputs for (writers, _), _ in chosen])
     unit = int(places.unit(outputs).max())
-    inputs = [writers.sets[:, source] for (writers, rows), _ in chosen for source in {source for source, _ in rows}]
-    read, written = (
-        {number for each in arrays for number in np.unique(places.file[each]).tolist()}
-        for arrays in (inputs, [outputs])
-    )
-    files = max(len(read), len(written))
-    width = min(max(MIN_WINDOW, files * LONG_REQUEST), MAX_WINDOW, max_bytes) // LINE * LINE
     placed = _placed(chosen, places)
     # There may be a million rows, so columns that are not needed any more are freed or overwritten.
-    del chosen, inputs
+    del chosen
+    files = max(np.unique(placed.to).size, np.unique(placed.from_).size)
+    width = min(max(MIN_WINDOW, files * LONG_REQUEST), MAX_WINDOW, max_bytes) // LINE * LINE
     placed, pieces = in_parts(placed, width, unit)
     window = windows_of(placed, pieces, width)
     intervals = dict[int, Interval]()
@@ -174,8 +170,10 @@ def _divided(all_writers: Iterable[Writers], places: Places) -> list[tuple[RowWr
         return []
     tensor = _tensors([writers for writers, _ in candidates], places.arrays, places.inputs)
     files, number = len(places.files), places.file
-    outputs = [writers.outputs for writers, _ in candidates]
-    pairs = [(each.sets[:, source], each.outputs) for each, rows in candidates for source in {k for k, _ in rows}]
+    outputs = [arrays for (arrays,) in _batches((writers.outputs,) for writers, _ in candidates)]
+    pairs = _batches(
+        (each.sets[:, source], each.outputs) for each, rows in candidates for source in {source for source, _ in rows}
+    )
     inputs = [read for read, _ in pairs]
     is_divided = _have_several(((tensor[arrays], number[arrays]) for arrays in outputs), tensor.size)
     read_from_several = _have_several(((tensor[arrays], number[arrays]) for arrays in inputs), tensor.size)
@@ -199,6 +197,20 @@ def _divided(all_writers: Iterable[Writers], places: Places) -> list[tuple[RowWr
     ]
 
 
+def _batches(all_columns: Iterable[tuple[Numbers, ...]]) -> list[tuple[Numbers, ...]]:
+    """Return columns of many rows, which consist of the given ones: unlike tensors have columns of a row each."""
+    batches, waiting, count = list[tuple[Numbers, ...]](), list[tuple[Numbers, ...]](), 0
+    for columns in chain(all_columns, [()]):
+        if waiting and (not columns or count + columns[0].size > MAX_ROWS):
+            is_one = len(waiting) == 1
+            batches.append(waiting[0] if is_one else tuple(map(np.concatenate, zip(*waiting, strict=True))))
+            waiting, count = [], 0
+        if columns:
+            waiting.append(columns)
+            count += columns[0].size
+    return batches
+
+
 def _have_several(pairs: Iterable[tuple[Numbers, Numbers]], count: int) -> Array:
     """Return whether each key below a count is paired with several files, in columns of keys and of files."""
     least, most = np.full(count, np.iinfo(np.int32).max, np.int32), np.full(count, -1, np.int32)
@@ -211,11 +223,12 @@ def _have_several(pairs: Iterable[tuple[Numbers, Numbers]], count: int) -> Array
 def _tensors(all_writers: Sequence[Writers], count: int, inputs: int) -> Numbers:
     """Number arrays by connected set: arrays get one number if a set contains both, directly or through others."""
     tensor = np.arange(count, dtype=np.int32)
-    tables = list[Numbers]()
+    by_width: dict[int, list[tuple[Numbers, ...]]] = {}
     for writers in all_writers:
         are_wanted = writers.sets[0] < inputs
         are_wanted[writers.output] = True
-        tables.append(writers.sets[:, are_wanted])
+        by_width.setdefault(np.count_nonzero(are_wanted), []).append((writers.sets[:, are_wanted],))
+    tables = [table for of_width in by_width.values() for (table,) in _batches(of_width)]
     is_changed = True
     while is_changed:
         is_changed = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -41,7 +41,7 @@ class JoinedOutputs(NamedTuple):
 
 def join_outputs(
     alike: Sequence[RepeatedMoves],
-    lookup_outputs: Iterable[int],
+    lookup_outputs: Collection[int],
     places: Places,
     first: int,
     max_bytes: int,
@@ -66,14 +66,18 @@ def join_outputs(
     by_file: dict[int, list[Writers]] = {}
     all_writers = [*writers_of(alike, places)]
     copying = [
-        writers.of_outputs(~are_alone[writers.outputs]) for writers, is_sound in all_writers
+        writers if not lookup_outputs else writers.of_outputs(~are_alone[writers.outputs])
+        for writers, is_sound in all_writers
         if is_sound and writers.are_copies and max_window and len(stages(writers.moves)) < 2
-    ]  # fmt: skip
+    ]
     divided = divide(copying, places, first, max_window, max_divided)
     are_divided = np.zeros(places.arrays, bool)
     are_divided[divided.outputs] = True
     for all_of_group, is_sound in all_writers:
-        writers = all_of_group.of_outputs(~are_divided[all_of_group.outputs])
+        are_done = are_divided[all_of_group.outputs]
+        if are_done.all():
+            continue
+        writers = all_of_group.of_outputs(~are_done)
         outputs = writers.outputs
         are_alone[outputs] |= not is_sound or (bool(writers.moves) & (places.size(outputs) > max_bytes))
         files = np.where(are_alone[outputs], -1, places.file[outputs])

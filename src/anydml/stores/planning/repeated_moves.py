@@ -49,6 +49,8 @@ class CompactProgram(NamedTuple):
         if outputs is not None:
             are_wanted[:] = False
             are_wanted[[*outputs]] = True
+        if not are_wanted.any():
+            return
         for moves, sets in self.repeated_moves:
             ends = [move.destination.operand for move in moves]
             for operands in sets[are_wanted[sets[:, [*{*ends}]]].any(1)].tolist():
