@@ -202,9 +202,9 @@ def outputs_of(files: Sequence[OutputFile], parts: Parts) -> Targets:
         file, offset_in_file = new_file(path, parts_of_file.file_tensors, metadata, ranks)
         new_files.append(file)
         offsets.append(offset_in_file)
-    number = np.repeat(np.arange(len(files), dtype=np.int32), [offset.size for offset in offsets])
+    file_number = np.repeat(np.arange(len(files), dtype=np.int32), [offset.size for offset in offsets])
     tensors, tensor, value = parts
-    return Targets(new_files, number, tensors.names, tensor, tensors.kinds, value, np.concatenate(offsets))
+    return Targets(new_files, file_number, tensors.names, tensor, tensors.kinds, value, np.concatenate(offsets))
 
 
 def is_one_file(out: Path) -> bool:

@@ -82,11 +82,11 @@ def new_distributed(
     file_bytes, around_bytes = heads + element_bytes + tails, np.stack([heads, tails], 1)
     distances = np.stack([-heads, element_bytes], 1)
     new_files, offset, stored_pieces = list[NewFile](), np.empty(piece.size, np.int64), list[_FilePieces]()
-    for number, (first, last) in enumerate(pairwise([0, *np.cumsum(sizes).tolist()])):
+    for file_number, (first, last) in enumerate(pairwise([0, *np.cumsum(sizes).tolist()])):
         some = slice(first, last)
         ends = np.cumsum(file_bytes[kind[some]])
         offset[some] = ends - (element_bytes + tails)[kind[some]]
-        path = folder / f"__{number}_0.distcp"
+        path = folder / f"__{file_number}_0.distcp"
         known_bytes = KnownBytes(offset[some], kind[some], distances, around_bytes, tuple(around))
         new_files.append(NewFile(path, b"", int(ends[-1]) if ends.size else 0, known_bytes))
         stored_pieces.append(_FilePieces(path.name, tensor[some], piece[some], offset[some]))

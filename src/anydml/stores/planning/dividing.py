@@ -84,10 +84,10 @@ def divide(
     window = windows_of(placed, pieces, width)
     intervals = dict[int, Interval]()
     windows = _read(placed.rows.from_, pieces, window, (width, unit), places, first, intervals)
-    number, to_files, rows = first + len(intervals), placed.to, placed.rows
+    windows_number, to_files, rows = first + len(intervals), placed.to, placed.rows
     del placed, pieces
-    copies = [*_written(to_files, rows, number, unit, places, outputs, intervals)]
-    return Divided(copies, intervals, {number: windows}, outputs)
+    copies = [*_written(to_files, rows, windows_number, unit, places, outputs, intervals)]
+    return Divided(copies, intervals, {windows_number: windows}, outputs)
 
 
 def _read(
@@ -137,7 +137,7 @@ def _read(
 def _written(
     to_files: Numbers,
     all_rows: RowTable,
-    number: int,
+    windows_number: int,
     unit: int,
     places: Places,
     outputs: Numbers,
@@ -145,7 +145,7 @@ def _written(
 ) -> Iterator[RowCopies]:
     """Add the intervals that are written, and yield the copies to each from the windows of a number."""
     files = places.file[outputs]
-    for written, file in enumerate(np.unique(files).tolist(), number + 1):
+    for written, file in enumerate(np.unique(files).tolist(), windows_number + 1):
         rows = np.flatnonzero(to_files == file)
         copied = all_rows.select(rows[np.argsort(all_rows.from_[rows], kind="stable")])
         low, high = int(np.min(copied.to)) // PAGE * PAGE, int(np.max(copied.to_ends))
@@ -153,7 +153,7 @@ def _written(
             file, low, high - low, unit, int(outputs[np.argmax(files == file)]) - places.inputs
         )
         known_bytes = places.between.get(file, KnownBytes.of())
-        yield RowCopies(written, number, copied._replace(to=copied.to - low), known_bytes, low)
+        yield RowCopies(written, windows_number, copied._replace(to=copied.to - low), known_bytes, low)
 
 
 def _divided(all_writers: Iterable[Writers], places: Places) -> list[tuple[RowWriters, Numbers]]:
@@ -227,7 +227,7 @@ def _tensors(all_writers: Sequence[Writers], count: int, inputs: int) -> Numbers
     for writers in all_writers:
         are_wanted = writers.sets[0] < inputs
         are_wanted[writers.output] = True
-        by_width.setdefault(np.count_nonzero(are_wanted), []).append((writers.sets[:, are_wanted],))
+        by_width.setdefault(int(np.count_nonzero(are_wanted)), []).append((writers.sets[:, are_wanted],))
     tables = [table for of_width in by_width.values() for (table,) in _batches(of_width)]
     is_changed = True
     while is_changed:

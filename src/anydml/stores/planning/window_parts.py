@@ -113,11 +113,11 @@ def in_parts(placed: PlacedRows, width: int, unit: int) -> tuple[PlacedRows, Pie
     """
     pieces = placed.pieces
     firsts = np.flatnonzero(np.diff(pieces.owners, prepend=-1))
-    window_number = np.zeros(int(pieces.owners[-1]) + 1, np.int32)
+    new_number = np.zeros(int(pieces.owners[-1]) + 1, np.int32)
     order = np.lexsort((pieces.starts[firsts], pieces.files[firsts]))
-    number[pieces.owners[firsts][order]] = np.arange(firsts.size)
-    np.take(number, placed.tensor, out=placed.tensor, mode="clip")
-    pieces = pieces._replace(owners=number[pieces.owners])
+    new_number[pieces.owners[firsts][order]] = np.arange(firsts.size)
+    np.take(new_number, placed.tensor, out=placed.tensor, mode="clip")
+    pieces = pieces._replace(owners=new_number[pieces.owners])
     read, written = pieces.sizes_of_owners(firsts.size), placed.sizes_of_tensors(firsts.size)
     parts = np.maximum(1, -(-np.maximum(read, written) * PARTS // width))
     if parts.max() == 1:
