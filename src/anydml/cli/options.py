@@ -41,30 +41,40 @@ def dry_run_option(function: F) -> F:
     return click.option("--dry-run", is_flag=True, help="Print the plan without writing anything.")(function)
 
 
+MIN_SECONDS = 0.1
+"""The shortest limit."""
+
 MAX_SECONDS = 1e6
 """The longest limit, for which threads can wait on all systems."""
 
 
-class Whole(click.IntRange):
+class Whole(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
     """An integer of at least a number, and at most another one if there is one."""
 
-    # click would name the type "integer range" in errors.
     name = "integer"
 
+    def __init__(self, least: int, greatest: int | None = None) -> None:
+        self._least, self._greatest = least, greatest
 
-class Seconds(click.FloatRange):
-    """A limit of time."""
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return an integer; refuse other texts."""
+        number: int = click.INT.convert(value, param, ctx)
+        if number < self._least or (self._greatest is not None and number > self._greatest):
+            limit = f"at least {self._least}" if self._greatest is None else f"{self._least} to {self._greatest}"
+            self.fail(f"must be {limit}, not {number}", param, ctx)
+        return number
+
+
+class Seconds(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
+    """A limit of time, in seconds."""
 
     name = "number"
 
-    def __init__(self) -> None:
-        super().__init__(0.1)
-
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return a number of seconds; refuse other texts."""
-        seconds: float = super().convert(value, param, ctx)
-        if not seconds <= MAX_SECONDS:  # NaN is neither less nor more
-            self.fail(f"must be at most {MAX_SECONDS:g}", param, ctx)
+        seconds: float = click.FLOAT.convert(value, param, ctx)
+        if not MIN_SECONDS <= seconds <= MAX_SECONDS:  # NaN is neither less nor more
+            self.fail(f"must be {MIN_SECONDS} to {MAX_SECONDS:g}, not {seconds:g}", param, ctx)
         return seconds
 
 
