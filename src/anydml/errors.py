@@ -126,6 +126,10 @@ class FuseIndexError(FuseError, IndexError):
     """An index or axis of a traced array is out of range. Also an `IndexError`."""
 
 
+class FuseTypeError(FuseError, TypeError):
+    """A traced array without dimensions has no length. Also a `TypeError`."""
+
+
 class FuseAttributeError(FuseError, AttributeError):
     """A traced array has no such attribute. Also an `AttributeError`."""
 

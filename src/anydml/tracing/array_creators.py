@@ -13,10 +13,10 @@ import numpy as np
 from anydml.tracing.assignable_arrays import new_assignable_array
 from anydml.tracing.constants import dtype_of, is_list
 from anydml.tracing.numpy_table import call_numpy
-from anydml.tracing.refusing import named_errors, refusal
+from anydml.tracing.refusing import CONVERT_OUTSIDE, fuse_error, named_errors, refusal
 from anydml.tracing.short_integers import pinned_number
 from anydml.tracing.structure import leaves
-from anydml.tracing.trace import Trace, TracedArray
+from anydml.tracing.trace import Trace, TracedArray, with_needed_argument
 from anydml.tracing.traced_tensor import TracedTensor
 
 CONVERTERS = frozenset((np.array, np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray, np.require))
@@ -93,8 +93,29 @@ def _torch_creator(trace: Trace, name: str) -> Any:
     return make
 
 
+def _convert_to_tensor(trace: Trace, function: Any, data: Any, **keywords: Any) -> Any:
+    """Convert a traced tensor by one of `_TORCH_CONVERTERS`; anything else without traced arrays is left to PyTorch."""
+    traced = next((leaf for leaf in leaves(data) if isinstance(leaf, TracedArray)), None)
+    name = f"torch.{function.__name__}"
+    if traced is None:
+        return function(data, **keywords)
+    if data is traced and isinstance(data, TracedTensor):
+        options = {option: keywords[option] for option in ("dtype", "device") if keywords.get(option) is not None}
+        with named_errors(name):
+            return data.to(**options) if options else data.clone()
+    hint = "call torch.stack" if trace.kind is TracedTensor else CONVERT_OUTSIDE
+    raise with_needed_argument(fuse_error(f"{name} of {traced!r}, whose elements are not known: {hint}"), traced)
+
+
+def _tensor_converter(trace: Trace, function: Any) -> Any:
+    return trace.replacements.setdefault(function, partial(_convert_to_tensor, trace, function))
+
+
+_TORCH_CONVERTERS = frozenset(("tensor", "as_tensor", "asarray", "from_numpy"))
+"""Names of PyTorch's functions that read the elements of what they are given."""
+
 CREATOR_NAMES = frozenset(function.__name__ for function in CREATORS)
-REPLACED_FUNCTIONS = frozenset(function.__name__ for function in CONVERTERS) | CREATOR_NAMES
+REPLACED_FUNCTIONS = frozenset(function.__name__ for function in CONVERTERS) | CREATOR_NAMES | _TORCH_CONVERTERS
 
 
 def creator_replacement(trace: Trace, value: Any, is_creating: bool) -> Any:
@@ -107,10 +128,13 @@ def creator_replacement(trace: Trace, value: Any, is_creating: bool) -> Any:
     """
     if value is np:
         return _Numpy(trace, is_creating)
-    if value is sys.modules.get("torch") and trace.kind is TracedTensor and is_creating:
-        return _Torch(trace)
+    torch = sys.modules.get("torch")
+    if torch is not None and value is torch:
+        return _Torch(trace, is_creating)
     if type(value) not in _FUNCTION_TYPES:
         return value
+    if value.__name__ in _TORCH_CONVERTERS and value is getattr(torch, value.__name__, None):
+        return _tensor_converter(trace, value)
     if value in CONVERTERS:
         return partial(_convert, trace, value)
     if is_creating and value in CREATORS and trace.kind is not TracedTensor:
@@ -142,9 +166,12 @@ class _Numpy(types.ModuleType):
 class _Torch(types.ModuleType):
     """PyTorch, except for the functions that create tensors."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, is_creating: bool) -> None:
         super().__init__("torch")
-        self._trace = trace
+        self._trace, self._is_creating = trace, is_creating and trace.kind is TracedTensor
 
     def __getattr__(self, name: str) -> Any:
-        return _torch_creator(self._trace, name) if name in CREATOR_NAMES else getattr(sys.modules["torch"], name)
+        if name in CREATOR_NAMES and self._is_creating:
+            return _torch_creator(self._trace, name)
+        attribute = getattr(sys.modules["torch"], name)
+        return _tensor_converter(self._trace, attribute) if name in _TORCH_CONVERTERS else attribute

@@ -147,7 +147,9 @@ class FunctionCopier:
             # A recursive function calls the original.
             self._copies[id(function)] = function
             # This package's functions already distinguish traced arrays from others.
-            if not is_of_a_library(function) or package_of(function) == package != _PACKAGE:
+            is_copied = not is_of_a_library(function) or package_of(function) == package != _PACKAGE
+            # PyTorch's default_collate asks for the classes that `collating` registers.
+            if is_copied and not (function.__module__ or "").startswith("torch.utils.data"):
                 self._copies[id(function)] = self._new_copy(function, package)
         return self._copies[id(function)]
 

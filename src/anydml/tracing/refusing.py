@@ -20,6 +20,9 @@ RULE = MOVES_ONLY
 COMPUTE_OUTSIDE = "compute outside the fused function, on its arguments or its results"
 """The remedy in errors of operations that compute."""
 
+CONVERT_OUTSIDE = "pass tensors, or convert the function's result"
+"""The remedy where NumPy's arrays are converted to tensors."""
+
 CLAMPING_TAKE = f'{EQUIVALENTS["take"]} with out_of_range="clamp"'
 """The call that accepts all traced indices, because it clamps them."""
 

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from anydml.arrays import read_argument
-from anydml.errors import FuseAttributeError, FuseError
+from anydml.errors import FuseAttributeError, FuseError, FuseTypeError
 from anydml.functions.arguments import is_movable
 from anydml.memory.device_array import DeviceArray
 from anydml.moves.composer import Composer
@@ -19,7 +19,15 @@ from anydml.moves.value import Value
 from anydml.strides import each_once
 from anydml.text import escape_controls, operator_text
 from anydml.tracing.executed_instructions import unwatched
-from anydml.tracing.refusing import CLAMPING_TAKE, COMPUTE_OUTSIDE, RULE, fuse_error, not_assignable, refusal
+from anydml.tracing.refusing import (
+    CLAMPING_TAKE,
+    COMPUTE_OUTSIDE,
+    CONVERT_OUTSIDE,
+    RULE,
+    fuse_error,
+    not_assignable,
+    refusal,
+)
 from anydml.tracing.scope import Scope
 from anydml.tracing.traced_fields import TracedFields
 
@@ -38,6 +46,7 @@ class Trace:
 
     Attributes:
         assignable_arrays: the module of this name if the function may assign into arrays of its own; else None.
+        replacements: the functions by which PyTorch's are replaced, each by one, so that `is` compares them.
         is_naming: whether a function on arrays got a text, a dtype or the like.
         number_arguments: positions or keywords of arguments that are integer arrays without dimensions, by operand.
     """
@@ -57,6 +66,7 @@ class Trace:
         self.is_over = False
         self.assignable_arrays: Any = None
         self.is_naming = False
+        self.replacements: dict[Any, Any] = {}
         self.unsigned: dict[str, int] = {}
         self.number_arguments: dict[int, int | str] = {}
         self._constants = 0
@@ -203,7 +213,8 @@ class TracedArray(TracedFields):
 
     def __len__(self) -> int:
         if not self.ndim:
-            raise TypeError("len() of unsized object")
+            message = f"len() of {self!r}, which has no length, and whose elements are not known"
+            raise with_needed_argument(fuse_error(f"{message}: {CONVERT_OUTSIDE}", FuseTypeError), self)
         return self.shape[0]
 
     def __setitem__(self, key: Any, value: Any) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import importlib
 import sys
-from collections.abc import Callable, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from anydml.arrays.receive import adapter_of, check_place
 from anydml.engines import array_engine
+from anydml.errors import FuseError
 from anydml.moves.composer import INPUT
 from anydml.tracing.arrays_as_numbers import number_of
 from anydml.tracing.call_arguments import MAX_OPEN, CallArguments, strides_of
@@ -97,11 +99,11 @@ def trace_call(
         named[argument] = map_leaves(tree, traced_leaf, argument)
     numbers.note_types(call.are_long)
     engine = array_engine(name, inputs)
-    _offer_to_einops()
+    _offer_to_libraries()
     try:
         with no_random_draws(name, surroundings):
             traced_function_copy = copier.copy_for_trace(function, trace)
-            with watched():
+            with watched(), _named_classes():
                 returned = traced_function_copy(*positional, **named)
         trace.scope.is_typed = False
         tree, results = results_of(trace, returned, adapters, inputs)
@@ -109,6 +111,23 @@ def trace_call(
         trace.is_over = True
     traced_function = TracedFunction(name, tree, results, engine, names, trace.unsigned)
     return TracedProgram(trace, traced_function, surroundings.surrounding_values, numbers.paths)
+
+
+@contextlib.contextmanager
+def _named_classes() -> Iterator[None]:
+    """Say of compiled code's errors what the classes of traced arrays are that they name."""
+    try:
+        yield
+    except (TypeError, RuntimeError) as error:
+        if isinstance(error, FuseError) or not any(
+            kind.__name__ in str(error) for kind in (TracedNdarray, TracedTensor)
+        ):
+            raise
+        *_, (frame, line) = traceback.walk_tb(error.__traceback__)
+        raise FuseError(
+            f"{frame.f_code.co_filename}:{line}: a function without traced arrays among its types was called with one "
+            f"({error}): call it outside the fused function"
+        ) from error
 
 
 class _OpenNumbers:
@@ -167,8 +186,16 @@ class _OpenNumbers:
         self._trace.scope.is_typed = self._is_open
 
 
-def _offer_to_einops() -> None:
-    """Register the backend of traced arrays with einops, if imported; functions that import einops are traced again."""
-    if "einops" in sys.modules:
-        with contextlib.suppress(ImportError):
-            importlib.import_module("anydml.tracing.einops_backend")
+def _offer_to_libraries() -> None:
+    """Register traced arrays with libraries that are imported; functions that import one are traced again."""
+    for library, module in _REGISTRATIONS.items():
+        if library in sys.modules:
+            with contextlib.suppress(ImportError):
+                importlib.import_module(module)
+
+
+_REGISTRATIONS = {
+    "einops": "anydml.tracing.einops_backend",
+    "torch.utils.data._utils.collate": "anydml.tracing.collating",
+}
+"""The module that registers traced arrays, by a library's module."""
