@@ -137,9 +137,7 @@ def _nearest(text: str, all_names: Iterable[str]) -> str:
     """Return a suggestion for a string that matches nothing."""
     candidates = [key for key in islice(all_names, MAX_SEARCHED_NAMES) if len(key) <= MAX_SEARCHED_NAMES]
     beginnings = {key[:end] for key in candidates for end in (*(k for k, c in enumerate(key) if c == "."), len(key))}
-    close_beginnings = difflib.get_close_matches(
-        text[:MAX_SEARCHED_NAMES].removesuffix("."), sorted(beginnings), 1
-    )
+    close_beginnings = difflib.get_close_matches(text[:MAX_SEARCHED_NAMES].removesuffix("."), sorted(beginnings), 1)
     first = sorted({key.partition(".")[0] for key in candidates})
     return f"; the nearest is {show(close_beginnings[0])}" if close_beginnings else f"; names begin with {names(first)}"
 
