@@ -149,7 +149,7 @@ def check_window(
         axis_size, offset, size, step = shape[i], offsets[i], sizes[i], steps[i]
         if not holds((offset >= 0) & (size >= 0) & (offset + size <= axis_size)):
             message = f"{name}: the window in axis {i} is {offset} … {offset + size}, but {field}[{i}] is {axis_size}"
-            raise DescError(message, name, f"window_sizes[{i}]", f"the window must lie inside {field}")
+            raise DescError(message, name, f"window_sizes[{i}]", "the window must lie inside the axis")
         if not holds(step != 0):
             message = f"{name}: window_strides[{i}] is 0"
             raise DescError(message, name, f"window_strides[{i}]", "a stride must never be 0")
