@@ -7,7 +7,7 @@ import click
 import pytest
 
 from anydml.cli import CHECKPOINT_COMMANDS, anydml, main
-from anydml.cli.other_options import _GROUPS, ANSWERS
+from anydml.cli.other_options import _GROUPS, ANSWERS, OF_RESHARD
 
 OWN = {
     name: {text for each in anydml.commands[name].params for text in (*each.opts, *each.secondary_opts)}
@@ -55,6 +55,15 @@ def test_each_option_has_one_answer():
 def test_they_are_known_however_they_are_written(given, capsys):
     for command in ("reshard", "convert"):
         assert "write --shard-size 5GB. See" in said(capsys, command, "in", "out", given)
+
+
+@pytest.mark.parametrize("option", OF_RESHARD)
+@pytest.mark.parametrize("command", CHECKPOINT_COMMANDS)
+def test_options_of_reshard_are_answered_by_it(command, option, capsys):
+    assert option in OWN["reshard"]
+    if option not in OWN[command]:
+        error = said(capsys, command, "in", *(["out"] if command != "stores" else []), option, "x")
+        assert f"'{option}': write anydml reshard IN BETWEEN {option} … first, and name BETWEEN as IN. See" in error
 
 
 def test_others_are_answered_as_before(capsys):

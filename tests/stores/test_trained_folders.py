@@ -13,7 +13,7 @@ from anydml import stores
 from anydml.errors import ModelError
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-from safetensors.torch import load_file  # noqa: E402
+from safetensors.torch import load_file, save_file  # noqa: E402
 from stores.trained_folders import (  # noqa: E402
     megatron_tensors,
     write_consolidated,
@@ -267,3 +267,20 @@ def test_stages_with_names_of_their_own_are_parts_of_one_checkpoint(tmp_path):
     torch.save({**torch.load(paths[0]), "more.weight": torch.zeros(3)}, paths[1])
     with pytest.raises(ModelError, match="parts of one checkpoint have none in common"):
         stores.plan_load(paths)
+
+
+@pytest.mark.parametrize("kind", ["zero", "megatron", "distributed", "model"])
+def test_a_folder_of_checkpoints_names_them(kind, tmp_path):
+    tensors = {f"decoder.layers.{k}.mlp.linear_fc2.weight": torch.ones(4, 4) for k in range(2)}
+    folder = tmp_path / "run" / "step10"
+    if kind == "zero":
+        write_zero(folder, tensors, 2, 3)
+    elif kind == "megatron":
+        write_megatron(folder, tensors, 2)
+    else:
+        save_file(tensors, tmp_path / "x.safetensors")
+        stores.reshard(tmp_path / "x.safetensors", folder, dcp=kind == "distributed").run()
+    (tmp_path / "run" / "logs").mkdir()
+    with pytest.raises(ModelError, match=r'run: has no index .*: name one of "step10" in it'):
+        stores.reshard(tmp_path / "run", tmp_path / "out")
+    assert {*stores.reshard(folder, tmp_path / "out").outputs.names.texts} == {*tensors}

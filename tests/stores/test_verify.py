@@ -143,3 +143,14 @@ def test_the_command(whole, tmp_path, capsys):
         main(["verify", str(path), str(tmp_path / "less.safetensors"), "--quiet"])
     assert ended.value.code == 1
     assert capsys.readouterr().out == '"layers.2.up" is only in the first\n'
+
+
+def test_a_cast_of_the_second_is_said(whole, tmp_path, capsys):
+    path, _ = whole
+    stores.reshard([path], tmp_path / "half.safetensors", dtype="half").run()
+    for pair, code in ((path, tmp_path / "half.safetensors"), 0), ((tmp_path / "half.safetensors", path), 1):
+        with pytest.raises(SystemExit) as ended:
+            main(["verify", *map(str, pair), "--dtype", "half"])
+        assert ended.value.code == code
+        said = f"{pair[1]}: has no tensor of float16, to which {pair[0]} is cast: name the uncast one first"
+        assert (said in capsys.readouterr().out) == bool(code)

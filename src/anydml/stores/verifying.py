@@ -16,6 +16,7 @@ from anydml.files.json_path import show
 from anydml.progress import progress_bar
 from anydml.stores.arguments import FLAG, checked
 from anydml.stores.checkpoints.beside import differences_beside
+from anydml.stores.checkpoints.casting import dtype_of
 from anydml.stores.checkpoints.presets import LayoutName
 from anydml.stores.checkpoints.selecting import EVERYTHING, Selection, Strings
 from anydml.stores.differences import Comparison, Difference
@@ -167,6 +168,9 @@ def _compare(
     known_sums = [side.files if isinstance(side, Manifest) else None for side in (first_side, second_side)]
     remarks += differences_beside(first, second, known_sums)
     differences = [*_describe(first_side.described, second_side.described)]
+    cast_to = None if dtype is None else dtype_of("verify", dtype)
+    if cast_to is not None and not any(other == cast_to for _, other in second_side.described.values()):
+        remarks.append(f"{second}: has no tensor of {cast_to}, to which {first} is cast: name the uncast one first")
     if with_metadata:
         differences += _metadata(first_side.metadata, second_side.metadata)
     if differences and not is_whole:

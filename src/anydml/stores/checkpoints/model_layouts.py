@@ -111,12 +111,16 @@ def converted_layout(folder: Path, to: str, is_shared: bool, tensors: ComposedTe
         composed |= {name: fused_tensors[name] for name in fused_tensors if name in architecture.shapes}
         unknown = [name for name in unknown if name in fused_tensors]
     if not composed:
-        raise JsonPath(str(folder)).error(f"has none of the tensors of {architecture.name}")
+        raise JsonPath(str(folder)).error(
+            f"has none of the tensors of {architecture.name}, but {names(tensors)}: the published layout, that of "
+            "transformers, and one tensor per expert are read"
+        )
     unknown_text = f"{count_noun(len(unknown), 'tensor')} that {architecture.name} does not have: {names(unknown)}"
     if missing := architecture.missing(composed):
         count = count_noun(len(missing), "tensor")
         message = f"is without {count} of {architecture.name}, which from_pretrained would fill with random numbers"
-        clause = f"; it has {unknown_text}" if unknown else ""
+        read = "the published layout, that of transformers, and one tensor per expert are read"
+        clause = f"; it has {unknown_text}; {read}" if unknown else ""
         raise JsonPath(str(folder)).error(f"{message}: {names(missing)}{clause}")
     if unknown:
         remarks.append(f"keeps {unknown_text}")

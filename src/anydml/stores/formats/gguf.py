@@ -269,7 +269,10 @@ def make_gguf_header(tensors: FileTensors, metadata: Mapping[str, str], place: J
         if dtype not in type_numbers:
             raise (place / name).error(not_of_format(dtype, "GGUF", map(str, TYPES.values())))
         if not 0 < len(shape) <= MAX_DIMENSIONS:
-            raise (place / name).error(f"has shape {[*shape]}; GGUF has 1 to {MAX_DIMENSIONS} dimensions")
+            raise (place / name).error(
+                f"has shape {[*shape]}; GGUF has 1 to {MAX_DIMENSIONS} dimensions: flatten it by a layout, or leave it "
+                "out by --drop (drop=)"
+            )
         if (length := len(name.encode())) > MAX_NAME:
             raise (place / name).error(
                 f"has a name of {length} bytes; GGUF's readers take {MAX_NAME} at most: rename it by a layout"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -174,13 +175,21 @@ def _what_is_in(entries: Sequence[Path]) -> str:
     readable = [entry.name for entry in entries if entry.suffix.lower() in (".npy", *READERS) and entry.is_file()]
     readable += [entry.name for entry in entries if entry.suffix.lower() == ".zip" and is_zip_store(entry)]
     folders = {name: entries[0].parent / name for name in sorted(folder_names)}
-    readable += [name for name, folder in folders.items() if is_zarr(folder) or is_n5(folder)]
+    readable += [name for name, folder in folders.items() if is_zarr(folder) or is_n5(folder) or _has_tensors(folder)]
     if readable:
         return f"has no index that says which files belong to one checkpoint: name one of {names(readable)} in it"
     return (
         f"has {names(entry.name for entry in entries)}, but a Zarr array, an index, .npy or "
         f"one of {', '.join(READERS)} is expected: name a file, or a folder that has some"
     )
+
+
+def _has_tensors(folder: Path) -> bool:
+    """Whether a folder looks like a checkpoint, by the names in it."""
+    with suppress(OSError):
+        entries = [entry.name.lower() for entry in folder.iterdir()]
+        return any(entry.endswith((METADATA, *READERS)) or entry.startswith("mp_rank_") for entry in entries)
+    return False
 
 
 def opened_file(path: Path) -> Checkpoint:
