@@ -80,7 +80,7 @@ def check_host_values(desc: OperatorDesc, operands: Sequence[Array], layouts: Se
     """Check that the values of host inputs agree with the desc.
 
     Raises:
-        BindingError: they do not.
+        BindingError: a value contradicts the desc.
     """
 
     def values(operand_number: int) -> Array:
@@ -143,7 +143,7 @@ def check_output(operator: str, name: str, array: Array) -> None:
     """Check that an output can be written, each element once.
 
     Raises:
-        BindingError: it is read-only, or its strides make coordinates share an element.
+        BindingError: the array is read-only, or its strides make coordinates share an element.
     """
     check_writeable(operator, name, array)
     check_strides(operator, name, array)
@@ -153,7 +153,7 @@ def check_writeable(operator: str, name: str, array: Array) -> None:
     """Check that an output can be written.
 
     Raises:
-        BindingError: it is read-only.
+        BindingError: the array is read-only.
     """
     if not array.flags.writeable:
         raise BindingError(f"{operator}: {name} is read-only", operator, name, "an output must be writeable")

@@ -24,7 +24,7 @@ def path_text(name: str, value: object) -> str:
 
     Raises:
         TypeError: `value` is neither a `str` nor a `pathlib.Path`.
-        ModelError: it is an address, such as ``s3://bucket/x.zarr``.
+        ModelError: the path is an address, such as ``s3://bucket/x.zarr``.
     """
     text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(text, str):

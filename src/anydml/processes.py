@@ -14,8 +14,8 @@ def start_python(code: str, purpose: str, arguments: Sequence[str] = (), **optio
     """Start a Python interpreter, which does not search the current folder for modules.
 
     Args:
-        code: what it runs.
-        purpose: what it is for, as in "to run models", for messages.
+        code: the code that the process runs.
+        purpose: the purpose of the process, as in "to run models", for messages.
         arguments: ``sys.argv[1:]`` there.
         options: further arguments of ``subprocess.Popen``.
 

@@ -30,8 +30,8 @@ class Progress:
 
     Args:
         total: all bytes (or items) of the work.
-        done: how many were finished before.
-        stream: where to write; stderr by default.
+        done: the number of units that were finished before.
+        stream: the stream to write to; stderr by default.
         show: formats a count; as bytes by default.
     """
 
@@ -106,8 +106,8 @@ class Waiting:
     """Says how long work has gone on whose extent is not known yet, from the first second.
 
     Args:
-        message: what is being done, such as "reshard: planning".
-        stream: where to write; stderr by default.
+        message: the name of the work, such as "reshard: planning".
+        stream: the stream to write to; stderr by default.
     """
 
     def __init__(self, message: str, stream: TextIO | None = None) -> None:
@@ -139,7 +139,7 @@ def waiting(message: str, is_shown: bool = True) -> Iterator[None]:
     """Say from the first second how long the work of a block has gone on.
 
     Args:
-        message: what the block does, such as "reshard: planning".
+        message: the name of the block's work, such as "reshard: planning".
         is_shown: whether to say it.
     """
     if not is_shown:
@@ -188,7 +188,7 @@ def progress_bar(
 
     Args:
         total: all bytes (or items) of the work.
-        done: how many were finished before.
+        done: the number of units that were finished before.
         progress: whether to report on stderr, or a function that receives the counts instead.
         show: formats a count.
     """

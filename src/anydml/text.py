@@ -132,7 +132,7 @@ def parse_size(size: int | str) -> int:
     """Return bytes, from their number or a string: ``"256MB"`` is 256·10⁶, ``"256MiB"`` 256·2²⁰.
 
     Raises:
-        BindingError: it is neither.
+        BindingError: the size is neither.
     """
     if isinstance(size, int) and not isinstance(size, bool) and size >= 0:
         return size

@@ -14,7 +14,7 @@ from anydml import stores
 from anydml.cli import main
 from anydml.errors import AnydmlError
 from anydml.stores import task_plans
-from anydml.stores.formats import zarr_texts
+from anydml.stores.formats import zarr_strings
 
 zarr = pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
 
@@ -159,7 +159,7 @@ def test_different_texts_are_within_the_memory(tmp_path):
     assert plan.verify() is None
     np.testing.assert_array_equal(read(tmp_path / "y"), x)
     # No text is known when all runs have ended but those of fill values.
-    assert zarr_texts._NUMBERS.texts_by_run == {0: {}}
+    assert zarr_strings._KNOWN_STRINGS.strings_by_run == {0: {}}
 
 
 def test_texts_of_runs_that_overlap_are_known_until_their_own_end():
@@ -169,15 +169,15 @@ def test_texts_of_runs_that_overlap_are_known_until_their_own_end():
     runs = [ExitStack() for _ in range(20)]
     numbers_met = list[np.ndarray]()
     for k, run in enumerate(runs):
-        run.enter_context(zarr_texts.texts_within(1_200_000))
-        numbers_met.append(zarr_texts.numbers_of(met(k)))
+        run.enter_context(zarr_strings.strings_within(1_200_000))
+        numbers_met.append(zarr_strings.numbers_of(met(k)))
         if k:
-            np.testing.assert_array_equal(zarr_texts.texts_of(numbers_met[k - 1]), met(k - 1))
+            np.testing.assert_array_equal(zarr_strings.strings_of(numbers_met[k - 1]), met(k - 1))
             runs[k - 1].close()
-        np.testing.assert_array_equal(zarr_texts.texts_of(numbers_met[k]), met(k))
+        np.testing.assert_array_equal(zarr_strings.strings_of(numbers_met[k]), met(k))
     runs[-1].close()
-    numbers = zarr_texts._NUMBERS
-    assert (numbers.texts_by_run, numbers.limits, numbers.under_way, numbers.size) == ({0: {}}, {}, [], 0)
+    numbers = zarr_strings._KNOWN_STRINGS
+    assert (numbers.strings_by_run, numbers.limits, numbers.under_way, numbers.size) == ({0: {}}, {}, [], 0)
 
 
 def test_equal_texts_of_a_chunk_are_within_the_memory(tmp_path):

@@ -44,7 +44,7 @@ class DlpackAdapter(ArrayAdapter):
         """Return a view of the array's memory.
 
         Raises:
-            BindingError: it is neither in host memory nor on a GPU, or NumPy cannot read it.
+            BindingError: the array is neither in host memory nor on a GPU, or NumPy cannot read it.
         """
         if is_on_device(self.array):
             # By PyTorch, so that DLPack synchronizes with its streams, which the engine uses unless arrays are CuPy's.

@@ -31,7 +31,7 @@ class JaxAdapter(ArrayAdapter):
         """Return a view of the array's memory; on a GPU by DLPack, which synchronizes the streams.
 
         Raises:
-            BindingError: it is traced, sharded, a random key, or on neither a CPU nor a GPU.
+            BindingError: the array is traced, sharded, a random key, or on neither a CPU nor a GPU.
         """
         array = self.array
         if isinstance(array, jax.core.Tracer):

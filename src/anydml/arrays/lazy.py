@@ -24,7 +24,7 @@ def refuse_lazy(name: str, field: str, array: Any) -> None:
         array: the caller's argument.
 
     Raises:
-        BindingError: it is Dask's, Zarr's, h5py's or TensorStore's, or xarray's over one of them.
+        BindingError: the array is one of Dask, Zarr, h5py or TensorStore, or one of xarray over such an array.
     """
     library, inner = _library(array), array
     if library == "xarray":

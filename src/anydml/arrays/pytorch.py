@@ -41,8 +41,8 @@ class TorchAdapter(ArrayAdapter):
         """Return a view of the tensor's memory. A lazy conjugate or negative is resolved, which copies.
 
         Raises:
-            BindingError: it has no memory (sparse, quantized, meta, fake, traced, freed), requires gradients or has a
-                tangent, or calls are recorded.
+            BindingError: the tensor has no memory (sparse, quantized, meta, fake, traced, freed), requires gradients or
+                has a tangent, or calls are recorded.
         """
         tensor = self.array
         if is_recorded() or (has_modes() and _get_mode(_PROXIES) is not None):
@@ -124,7 +124,7 @@ class TorchAdapter(ArrayAdapter):
         """Check that the tensor is strided, and that its device is of one of some types.
 
         Raises:
-            BindingError: it is nested, sparse, quantized, or on another device.
+            BindingError: the tensor is nested, sparse, quantized, or on another device.
         """
         tensor = self.array
         if tensor.is_nested:

@@ -63,8 +63,8 @@ def read_argument(name: str, array: Any, field: str = "x") -> tuple[Array, Array
     """Return an argument as the engines see it, and its adapter: None for NumPy arrays, lists and scalars.
 
     Raises:
-        BindingError: it has no memory that can be read.
-        DescError: it has more dimensions than NumPy supports.
+        BindingError: the argument has no memory that can be read.
+        DescError: the argument has more dimensions than NumPy supports.
     """
     adapter = adapter_of(array)
     if adapter is None:
@@ -77,9 +77,9 @@ def as_numpy(name: str, field: str, array: Any) -> Array:
     """Convert an argument to a NumPy array.
 
     Raises:
-        BindingError: it has a mask, or is not in memory.
-        DescTypeError: it is a string or another object that is not an array, or NumPy cannot convert it, such as lists
-            of unequal lengths.
+        BindingError: the argument has a mask, or is not in memory.
+        DescTypeError: the argument is a string or another object that is not an array, or NumPy cannot convert it, such
+            as lists of unequal lengths.
     """
     if type(array) is np.ndarray or isinstance(array, DeviceArray):
         return array
@@ -133,8 +133,8 @@ def read_arrays(name: str, arrays: Sequence[Any]) -> tuple[tuple[Array, ...], Ar
     """Return the arrays of a join as the engines see them, and the adapter of the first array.
 
     Raises:
-        BindingError: they are of two libraries or on two devices.
-        DescError: they have two dtypes.
+        BindingError: the arrays are of two libraries or on two devices.
+        DescError: the arrays have two dtypes.
     """
     if not arrays:
         return (), None
@@ -147,8 +147,8 @@ def check_alike(name: str, adapters: Sequence[ArrayAdapter | None]) -> None:
     """Check that the arrays of a join have one library, one device and one dtype.
 
     Raises:
-        BindingError: they are of two libraries or on two devices.
-        DescError: they have two dtypes.
+        BindingError: the arrays are of two libraries or on two devices.
+        DescError: the arrays have two dtypes.
     """
     first = adapters[0]
     first_dtype = _dtype(first)
@@ -165,7 +165,7 @@ def check_host(name: str, field: str, values: Any, are_on_host: bool) -> None:
     """Check that numbers that are needed before anything is moved are in host memory.
 
     Raises:
-        BindingError: they are not.
+        BindingError: an array is not in host memory.
     """
     if not are_on_host:
         message = f"{name}: {field} is {values}, but its values are needed on the host: pass a copy in host memory"
@@ -183,7 +183,7 @@ def target_array(name: str, field: str, array: Any, adapter: ArrayAdapter | None
         is_alike: whether the dtype must be that of the adapter's array.
 
     Raises:
-        BindingError: it is of another library or on another device than the inputs, or cannot be written.
+        BindingError: the array is of another library or on another device than the inputs, or cannot be written.
     """
     out = adapter_of(array)
     if out is None and not isinstance(array, np.ndarray):
@@ -208,7 +208,7 @@ def check_place(
     """Check that two arrays have one library and one device.
 
     Raises:
-        BindingError: they are not.
+        BindingError: the libraries or the devices differ.
     """
     if adapter is first_adapter:
         return

@@ -30,7 +30,7 @@ def checkpoint_output_options(source: str) -> Callable[[Callable[..., Any]], Cal
     """Return options of the commands that write a checkpoint.
 
     Args:
-        source: what their help calls the checkpoint that is read.
+        source: the name of the checkpoint that is read, in the help of the options.
     """
     size = partial(click.option, show_default=True, metavar="SIZE")
     options = [

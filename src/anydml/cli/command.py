@@ -94,7 +94,7 @@ class Group(click.Group):
     """A group of such commands.
 
     Attributes:
-        sections: the names of its commands by a heading of `--help`; all under one heading if there are none.
+        sections: the names of the group's commands by heading of `--help`; if empty, all are under one heading.
     """
 
     command_class = Command

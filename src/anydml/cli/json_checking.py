@@ -30,7 +30,7 @@ def check_json(model: ModelFile, level: FeatureLevel, allow_outside: bool) -> Re
     Args:
         model: the file.
         level: the feature level.
-        allow_outside: whether files that it names may leave its folder.
+        allow_outside: whether files that the model names may lie outside its folder.
 
     Raises:
         ModelError: the file cannot be read, or is not such a model.

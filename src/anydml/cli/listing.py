@@ -33,7 +33,7 @@ def list_arrays(model: str, follow: bool) -> dict[str, Any]:
         and of a Zarr array `zarr` (its `version`, `chunks`, `shards`, which may be null, and `codec`).
 
     Raises:
-        ModelError: it cannot be read.
+        ModelError: the file cannot be read.
     """
     report: dict[str, Any] = {"model": model, "arrays": [], "remarks": [], "metadata": {}}
     path = locate_inside("stores", model)

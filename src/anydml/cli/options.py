@@ -83,7 +83,7 @@ def exclude(*names: str, reason: str = "") -> None:
 
     Args:
         names: parameter names of the options.
-        reason: what is added to the error.
+        reason: the text that is added to the error.
 
     Raises:
         UsageError: several of them were given.

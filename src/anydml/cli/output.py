@@ -37,7 +37,7 @@ class _Named(click.Path):
         """Return the path.
 
         Raises:
-            ClickException: it is empty, is -, or is an input that cannot be read.
+            ClickException: the path is empty, is -, or is an input that cannot be read.
         """
         if value == "":
             raise click.ClickException("a path is empty: this folder is written as .")
@@ -61,7 +61,7 @@ def check_readable(path: str) -> None:
     """Check that a file or folder exists and may be read; addresses are only checked when they are opened.
 
     Raises:
-        ClickException: it is not there, or may not be read.
+        ClickException: the path does not exist, or may not be read.
     """
     if address(path) is not None:
         return
@@ -183,13 +183,13 @@ def check_target(option: str, path: str | None, suffix: str, sources: Iterable[s
     Args:
         option: the option that names it, for errors; empty for an argument.
         path: the name; None if the option is not given.
-        suffix: how the name must end.
+        suffix: the suffix that the name must have.
         sources: the files that are read.
         overwrite: whether an existing file may be replaced.
 
     Raises:
         ClickException: the name has another suffix, or there is no such folder.
-        ModelError: it is one of `sources`, or exists and may not be replaced.
+        ModelError: the path is one of `sources`, or exists and may not be replaced.
     """
     if path is None:
         return

@@ -18,7 +18,7 @@ class Remark:
     """A problem, or a node that was not checked.
 
     Attributes:
-        node: its subject: a node of a graph, a dispatchable or a JSON path; empty for the whole file.
+        node: the subject of the remark: a node of a graph, a dispatchable or a JSON path; empty for the whole file.
         place: prefix of the lines; None if the message names the node itself.
         field: field of the operator.
         operator: name of the operator.
@@ -26,7 +26,7 @@ class Remark:
         rule: the violated rule; empty if the message contains it, None if the node was not checked.
         needs: the feature level that allows it, if any.
         line: line of the file, from 1; None if unknown.
-        verdict: what is said of a node without a problem.
+        verdict: the verdict on a node without a problem.
     """
 
     node: str

@@ -119,7 +119,7 @@ def new_result(kind, rank, sizes, view):
 
     Raises:
         MemoryError: there is no memory for it.
-        ValueError: it would have 2⁶³ or more bytes.
+        ValueError: the array would have 2⁶³ or more bytes.
     """
     if kind.library == cython.NULL:
         result: ndarray = new_array(

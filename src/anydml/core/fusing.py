@@ -243,7 +243,7 @@ class TracedCallable:
         Args:
             buffer: the arguments.
             out: the caller's arrays, or None.
-            may_fit: becomes false if no trace is expected to help such calls: none has their key, or several have it,
+            may_fit: set to false if no trace is expected to help such calls: none has their key, or several have it,
                 and none fits. Many functions have two cases, so that one trace may be followed by another.
         """
         local_registers: int64_t[512]

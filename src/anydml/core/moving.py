@@ -104,8 +104,8 @@ def put_numbers(plan, first, last):
     kernels.put_numbers(plan, first, last)
 
 
-def has_invalid_index(m, which):
-    """Whether lookups in the bit mask `which` have indices out of range; those of skipped elements do not count."""
+def has_invalid_index(m, lookup_mask):
+    """Whether lookups in a bit mask have indices out of range; those of skipped elements do not count."""
     refused: int32_t = 0
     zero_strides: int64_t[16]
     lookups: Lookup[16]
@@ -114,14 +114,14 @@ def has_invalid_index(m, which):
     checked_move.lookup = lookups
     for k in range(m.rank):
         zero_strides[k] = 0
-    checked_or_inner: cython.int = which
+    checked_or_inner: cython.int = lookup_mask
     for k in range(m.lookups - 1, -1, -1):
         lookups[k] = m.lookup[k]
         lookups[k].refused = cython.NULL
         strides[k] = m.lookup[k].b
         if lookups[k].into >= 0 and checked_or_inner >> lookups[k].into & 1:
             checked_or_inner |= 1 << k
-        if which >> k & 1:
+        if lookup_mask >> k & 1:
             lookups[k].refused = cython.address(refused)
             lookups[k].outside = ANYDML_REFUSE
         elif not checked_or_inner >> k & 1:

@@ -82,13 +82,13 @@ class Bound:
         addresses = [cython.cast(cython.size_t, address(operand)) for operand in operands]
         self.count = make_moves(compiled, addresses, self.moves)
         for k in range(self.count):
-            which: cython.int = 0
+            lookup_mask: cython.int = 0
             for look in range(self.moves[k].lookups):
                 # Indices are checked before each run rather than during it.
-                which |= (self.moves[k].lookup[look].refused != cython.NULL) << look
+                lookup_mask |= (self.moves[k].lookup[look].refused != cython.NULL) << look
                 self.moves[k].lookup[look].refused = cython.NULL
-            if which:
-                self.refusing.append((k, which))
+            if lookup_mask:
+                self.refusing.append((k, lookup_mask))
 
     def requiring_writable(self, arrays, read_only):
         """Return a copy that calls `read_only`, which raises, if one of the arrays has become read-only."""
@@ -117,11 +117,11 @@ class Bound:
     def check_indices(self):
         """Check every index that must be in range."""
         move_number: int64_t
-        lookup_number: cython.int
+        lookup_mask: cython.int
         is_outside: cython.bint
-        for move_number, lookup_number in self.refusing:
+        for move_number, lookup_mask in self.refusing:
             with cython.nogil:
-                is_outside = has_invalid_index(self.moves + move_number, lookup_number)
+                is_outside = has_invalid_index(self.moves + move_number, lookup_mask)
             if is_outside:
                 if self.on_invalid_index is not None:
                     self.on_invalid_index()

@@ -142,7 +142,7 @@ def _width(dimensions: Sequence[Dimension], counts: Mapping[int, int]) -> int:
 
 
 class PickChunks(NamedTuple):
-    """Where the result of a pick is best cut.
+    """The best cuts of the result of a pick.
 
     Attributes:
         places: the range of the moves that replace the pick.
@@ -249,7 +249,7 @@ def choose_bounds(
     Args:
         sizes: the sizes of the result.
         parts: all moves.
-        picks: where the results of picks are best cut.
+        picks: the cuts that suit the results of picks best.
         inputs: the inputs that they read.
     """
     alone = {*range(len(parts))}.difference(*(pick.places for pick in picks))

@@ -82,8 +82,8 @@ def chunk_needs(
     """Yield what each chunk of a result reads.
 
     Args:
-        mapping: from the result to the inputs.
-        parts: its moves.
+        mapping: the map from the result to the inputs.
+        parts: the moves of the mapping.
         bounds: the bounds of the chunks of the result, by axis.
         inputs: the chunks of all inputs.
     """

@@ -112,12 +112,12 @@ class ChunkGrid(NamedTuple):
             return False
         by = part.by if isinstance(part, Pick) else ()
         steps: dict[int, list[tuple[int, int]]] = {axis: [] for axis in several}
-        for k, (size, way) in enumerate(zip(move.sizes, input_steps, strict=True)):
-            axes = [axis for axis in several if way[axis]] if k not in by and size > 1 else []
+        for k, (size, steps_by_axis) in enumerate(zip(move.sizes, input_steps, strict=True)):
+            axes = [axis for axis in several if steps_by_axis[axis]] if k not in by and size > 1 else []
             if len(axes) > 1:
                 return False
             for axis in axes:
-                steps[axis].append((abs(way[axis]), size))
+                steps[axis].append((abs(steps_by_axis[axis]), size))
         for axis, along in steps.items():
             bounds, gap, reached = self.bounds[axis][chunk_read.low[axis] : chunk_read.high[axis] + 2], 0, 0
             for step, size in sorted(along):

@@ -30,7 +30,7 @@ class ChunkBuilder:
 
     Args:
         name: the function's name in error messages.
-        mapping: from the result to the inputs.
+        mapping: the map from the result to the inputs.
         output_bounds: chunk bounds of the result, by axis.
         grids: chunks of the inputs.
         inputs: names and dtypes of the inputs.

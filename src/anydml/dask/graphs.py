@@ -175,7 +175,7 @@ def _group(
     Args:
         grids: chunks of the inputs.
         written: bytes of the result's chunk.
-        chunks: that it reads.
+        chunks: the chunks that the result's chunk reads.
         room: the memory of a task, in bytes.
 
     Returns:

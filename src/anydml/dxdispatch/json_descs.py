@@ -48,7 +48,7 @@ def parse_operator_type(text: str, place: JsonPath) -> type[OperatorDesc]:
     """Return the desc class for a dispatchable's `type`, such as ``"DML_OPERATOR_SPLIT"`` or ``"SPLIT"``.
 
     Raises:
-        ModelError: it is another kind of dispatchable, or an unsupported operator.
+        ModelError: the text names another kind of dispatchable, or an unsupported operator.
     """
     if text.lower() in _OTHER_DISPATCHABLES:
         raise place.error(

@@ -34,10 +34,10 @@ class Resource:
     """A buffer.
 
     Attributes:
-        initializer: its initial values; None if they are "deferred", so that the dispatch that writes the resource
+        initializer: the initial values; None if they are "deferred", so that the dispatch that writes the resource
             allocates it.
-        data_type: the type that its values are printed in; None if it is UNKNOWN or deferred.
-        size_in_bytes: its size, a multiple of 4 unless the file sets another; 0 if deferred.
+        data_type: the type in which the values are printed; None if it is UNKNOWN or deferred.
+        size_in_bytes: the size, a multiple of 4 unless the file sets another; 0 if deferred.
     """
 
     place: JsonPath

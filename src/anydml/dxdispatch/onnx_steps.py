@@ -71,7 +71,7 @@ def onnx_step(
 
     Args:
         command: the dispatch.
-        run: its model.
+        run: the model of the command.
         sizes: sizes of resources in bytes; updated with the deferred resources that the dispatch writes.
         written: contents of deferred resources; updated in the same way.
 

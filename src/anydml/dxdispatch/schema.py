@@ -196,7 +196,7 @@ def parse(fields_class: type[F], value: Any, place: JsonPath) -> F:
     Args:
         fields_class: the class of the object.
         value: the JSON value.
-        place: its JSON path.
+        place: the JSON path of the object.
 
     Raises:
         ModelError: a field is missing or of the wrong type; the message names the first such field.

@@ -86,7 +86,7 @@ class BoundTensor:
     """An input or output of a graph, and its binding.
 
     Attributes:
-        shape: its shape; None for an output whose shape is only known at run time.
+        shape: the shape; None for an output whose shape is only known at run time.
         at: the bytes; None if unbound. For an output without a shape, only the resource applies.
     """
 

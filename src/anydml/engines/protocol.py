@@ -89,7 +89,7 @@ def only_name(name: str, device: str) -> None:
     """Check that a device's name has no number, for engines with one device.
 
     Raises:
-        ValueError: it has one.
+        ValueError: the name has a number.
     """
     if device != name:
         raise ValueError(f"unknown device {device!r}: there is one {name!r}, without a number")

@@ -28,7 +28,7 @@ class Column:
         x: left edge.
         width: width of the widest tensor.
         bottom: the first pixel below the column.
-        above: height of the columns before it when they are stacked.
+        above: total height of the previous columns, when columns are stacked.
     """
 
     members: tuple[int, ...]

@@ -102,7 +102,7 @@ def picture(section: Section, journeys: Journeys, operand_number: int = 0, is_al
     """Draw every element of a small section, as SVG.
 
     Args:
-        section: what is drawn.
+        section: the section to draw.
         journeys: the origin of each element.
         operand_number: as for `svg`.
         is_alone: as for `svg`.

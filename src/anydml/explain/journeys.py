@@ -54,7 +54,7 @@ class Journeys(NamedTuple):
     """All runs of a section.
 
     Attributes:
-        runs: in order of execution.
+        runs: the runs, in the order of their execution.
         labels: text of every element after the last run.
     """
 

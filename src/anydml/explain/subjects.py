@@ -40,12 +40,14 @@ def of_desc(desc: OperatorDesc, arrays: Sequence[Any], device: str, compiled: st
         )
     values: dict[int, Array] = {}
     for operand_number, ((name, tensor), array) in enumerate(zip(desc.inputs, arrays, strict=False)):
-        given = as_numpy("explain", name, array)
-        if given.dtype.kind not in "biufcV" or given.dtype.type is np.void:
-            raise ValueError(f"{desc.OPERATOR}: {name} is {tensor.data_type}, but the array holds {given.dtype}")
+        given_array = as_numpy("explain", name, array)
+        if given_array.dtype.kind not in "biufcV" or given_array.dtype.type is np.void:
+            raise ValueError(f"{desc.OPERATOR}: {name} is {tensor.data_type}, but the array holds {given_array.dtype}")
         with np.errstate(all="ignore"):
-            converted = given.real.astype(tensor.data_type.dtype)
-        if given.dtype.kind == "c" or (converted.dtype.kind in "iu" and not np.array_equal(converted, given)):
+            converted = given_array.real.astype(tensor.data_type.dtype)
+        if given_array.dtype.kind == "c" or (
+            converted.dtype.kind in "iu" and not np.array_equal(converted, given_array)
+        ):
             raise ValueError(f"{desc.OPERATOR}: {name} is {tensor.data_type}, which lacks some values of the array")
         if converted.shape != tensor.sizes:
             raise ValueError(

@@ -62,7 +62,7 @@ class Address(ObjectPath):
         """Yield the entries of the folder; for http only files with the usual names of checkpoints.
 
         Raises:
-            OSError: it cannot be listed.
+            OSError: the folder cannot be listed.
         """
         import obstore
 
@@ -81,7 +81,7 @@ class Address(ObjectPath):
         """Yield the properties of all objects in the folder and its subfolders, each with its whole ``path``.
 
         Raises:
-            OSError: they cannot be listed.
+            OSError: the objects cannot be listed.
         """
         import obstore
 
@@ -102,7 +102,7 @@ class Address(ObjectPath):
         """Return a value that changes with an object, or with any in a folder; by http, only with Zarr's metadata.
 
         Raises:
-            OSError: it cannot be read.
+            OSError: the object cannot be read.
         """
         count = total = 0
         for entry in self.inside() if self.is_listed else ():
@@ -125,7 +125,7 @@ def check_written(path: Address) -> None:
     """Refuse addresses at which nothing is written.
 
     Raises:
-        ModelError: it is one of a web server, or a whole bucket.
+        ModelError: the address is one of a web server, or a whole bucket.
     """
     if path.is_local:
         raise JsonPath(str(path)).error("lies in a file that is only read: name a folder such as x.zarr")

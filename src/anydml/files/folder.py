@@ -44,7 +44,7 @@ class Folder:
         """Return the file to write for a `targetPath`, relative to the folder.
 
         Raises:
-            ModelError: it is not a file, or it lies outside the folder.
+            ModelError: the path is not that of a file, or lies outside the folder.
         """
         path = self._inside(written, place)
         if os.path.isdir(path):
@@ -119,7 +119,7 @@ def write_whole(
     right that one of `sources`, from which the file is made, does not give.
 
     Raises:
-        ModelError: it cannot be written, or may not be; what stood under the name before still does.
+        ModelError: the file cannot be written, or must not be; an earlier file of this name stays as it was.
     """
     try:
         target = Path(os.path.realpath(target))

@@ -34,8 +34,8 @@ def locate(name: str, value: object) -> Path:
         value: a path or an address, as a `str` or `pathlib.Path`.
 
     Raises:
-        TypeError: it is neither a `str` nor a `pathlib.Path`.
-        ModelError: it is an address of another kind, or has parts that none has.
+        TypeError: the path is neither a `str` nor a `pathlib.Path`.
+        ModelError: the address is of another kind, or has parts that no address may have.
     """
     if isinstance(value, Address):
         return value

@@ -21,7 +21,7 @@ def allowed_by(sources: Iterable[Path], folder: Path) -> int:
 
     Args:
         sources: files, and folders with all that is in them.
-        folder: which exists, or a folder in it will be made.
+        folder: a folder that exists, or in which a folder will be made.
     """
     if sys.platform == "win32":
         return ALL

@@ -75,12 +75,12 @@ def read_header(
         path: the file, or one that contains it.
         place: location for errors.
         start: position of the .npy file in `path`, in bytes.
-        size: its size in bytes; None if it extends to the end of `path`.
+        size: the array's size in the file, in bytes; None if it extends to the end of `path`.
         first: its first bytes, up to `MAX_START`, where `path` has them in another form.
 
     Raises:
-        ModelError: it is not a .npy file, its elements are not plain bytes, or its header is too long or contradicts
-            the size of the file.
+        ModelError: the file is not a .npy file, its elements are not plain bytes, or its header is too long or
+            contradicts the size of the file.
     """
     name = "" if str(place) == str(path) else f"{path} "
     try:
@@ -151,7 +151,7 @@ def read_elements(npy: NpyFile, target: Array, place: JsonPath) -> None:
 
     Raises:
         ModelError: the file has become shorter since its header was read.
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     elements = target.view(npy.dtype)
     with npy.path.open("rb") as file:

@@ -149,7 +149,7 @@ class ObjectPath(_LocalPath):
         """Write the object to a file of this machine, in parts.
 
         Raises:
-            OSError: it cannot be read, or the file cannot be written.
+            OSError: the object cannot be read, or the file cannot be written.
         """
         import obstore
 
@@ -167,7 +167,7 @@ class ObjectPath(_LocalPath):
         """Write the object, which appears under its name only when it is complete; return its new properties.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the object cannot be written.
         """
         import obstore
 
@@ -204,7 +204,7 @@ class ObjectPath(_LocalPath):
         """Yield the object in parts of about so many bytes.
 
         Raises:
-            OSError: it cannot be read.
+            OSError: the object cannot be read.
         """
         import obstore
 
@@ -227,7 +227,7 @@ class ObjectPath(_LocalPath):
         """Remove objects of the same store, in turn.
 
         Raises:
-            OSError: one cannot be removed.
+            OSError: an object cannot be removed.
         """
         import obstore
 
@@ -245,7 +245,7 @@ class ObjectPath(_LocalPath):
         """Return the size and other properties of the object, by name; None if there is none.
 
         Raises:
-            OSError: it cannot be looked for.
+            OSError: the request for the object failed.
         """
         import obstore
 

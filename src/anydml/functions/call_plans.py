@@ -20,7 +20,7 @@ from anydml.engines import array_engine
 from anydml.engines.program_cache import ProgramCache
 from anydml.engines.protocol import ArrayEngine, CompiledCall
 from anydml.errors import BindingError, DescError
-from anydml.functions.arguments import check_count, is_movable, joined_dtype
+from anydml.functions.argument_conversion import check_count, is_movable, joined_dtype
 from anydml.functions.function_lowering import by_numpy, lowered
 from anydml.infer import type_name
 from anydml.memory.host import address_of
@@ -71,7 +71,7 @@ def call(
 
     Args:
         name: the function's name, for errors.
-        function: its rules.
+        function: the function, with its rules.
         inputs: arrays as the engines see them.
         arguments: the other arguments, hashable, of Python's own types.
         out: the caller's arrays to write to; None for new ones.
@@ -184,7 +184,7 @@ def check_size(name: str, shape: Sizes, dtype: np.dtype[Any]) -> None:
     """Check that an array of this shape can exist.
 
     Raises:
-        DescError: it has 2⁶³ or more bytes; dimensions of size 0 are not counted, as in NumPy.
+        DescError: the array would have 2⁶³ or more bytes; dimensions of size 0 are not counted, as in NumPy.
     """
     if math.prod(filter(None, shape)) * max(dtype.itemsize, 1) >= 1 << 63:
         message = f"{name}: the result has shape {shape} and dtype {dtype}"

@@ -9,7 +9,7 @@ import numpy as np
 
 from anydml.arrays import read_argument, read_arrays
 from anydml.fields import items_of
-from anydml.functions import arguments as checks
+from anydml.functions import argument_conversion as checks
 from anydml.functions.call_plans import call
 from anydml.functions.traced_calls import (
     copy_result,

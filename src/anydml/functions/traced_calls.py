@@ -13,7 +13,7 @@ import numpy as np
 
 from anydml.arrays import ONE_PLACE
 from anydml.errors import BindingError
-from anydml.functions.arguments import check_count, check_out_list
+from anydml.functions.argument_conversion import check_count, check_out_list
 from anydml.hooks import HOOKS
 from anydml.text import a
 

@@ -16,7 +16,7 @@ class GraphComposer(Composer):
     """A composer whose operands are untyped bytes, and which stores each value once.
 
     Attributes:
-        reading: what is viewed next, for the reasons why values are stored.
+        reading: the name of the tensor that is viewed next, for the reasons why values are stored.
     """
 
     def __init__(self, name: str) -> None:

@@ -79,7 +79,7 @@ class NodeMaker(ValueMaker):
         """Return an output as a value.
 
         Raises:
-            NotComposableError: it must be stored.
+            NotComposableError: the value must be stored.
         """
         result = self._results[output]
         if result.is_overwritten:
@@ -107,7 +107,7 @@ class Node:
         composer: the graph's composer.
         label: the node's name in explanations.
         desc: the operator.
-        inputs: values of its input tensors, each with one axis more than the tensor (see `reinterpret`).
+        inputs: values of the node's input tensors, each with one axis more than the tensor (see `reinterpret`).
     """
 
     def __init__(self, composer: GraphComposer, label: str, desc: OperatorDesc, inputs: Sequence[Value]) -> None:
@@ -133,7 +133,7 @@ class Node:
         """Return an output as a value.
 
         Raises:
-            NotComposableError: it must be stored, because its moves cannot be composed.
+            NotComposableError: the value must be stored, because its moves cannot be composed.
         """
         operand = self._first + output
         return self._values[operand] if self._make is None else self._make.composed(output, self._names[operand])

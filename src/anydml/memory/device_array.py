@@ -84,7 +84,7 @@ def device_array(array: Any) -> DeviceArray:
     """Return a `DeviceArray` for an array of PyTorch, CuPy, or with DLPack or ``__cuda_array_interface__``.
 
     Raises:
-        BindingError: it is not on a GPU.
+        BindingError: the array is not on a GPU.
     """
     if isinstance(array, DeviceArray):
         return array

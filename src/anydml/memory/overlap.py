@@ -39,8 +39,8 @@ class Lattice(NamedTuple):
         low: address of the first byte.
         run: number of contiguous bytes.
         dimensions: ``(step, size)`` of the other dimensions; steps are positive, the largest first.
-        number: what the bytes belong to.
-        is_written: whether they are written; else they are read.
+        number: the number of the array or move that the bytes belong to.
+        is_written: whether the bytes are written; otherwise they are read.
     """
 
     low: int
@@ -56,10 +56,10 @@ class Lattice(NamedTuple):
         """Return the bytes of elements.
 
         Args:
-            address: that of the first element.
+            address: the address of the first element.
             size: bytes of an element.
             dimensions: stride, in bytes, and size of each dimension.
-            number: what the elements belong to.
+            number: the number of the array or move that the elements belong to.
             is_written: whether they are written.
         """
         low, run, outer = address, size, []

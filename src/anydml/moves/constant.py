@@ -17,7 +17,7 @@ class LazyConstant:
     """A contiguous array whose elements are computed when first read.
 
     Args:
-        shape: its sizes.
+        shape: the sizes of the array.
         dtype: the dtype of its elements.
         make: computes them.
 

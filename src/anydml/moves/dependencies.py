@@ -25,7 +25,7 @@ def stages(moves: Sequence[Move]) -> list[list[Move]]:
     """Partition moves into stages that run in sequence; the moves of one stage may run in any order or concurrently.
 
     Args:
-        moves: in program order; distinct operands do not overlap.
+        moves: the moves, in program order; distinct operands do not overlap.
 
     Returns:
         The stages, each in program order. The result equals that of running all moves in sequence.
@@ -64,7 +64,7 @@ def may_read_overwritten(moves: Sequence[Move], unmoved: Collection[int], source
     """Whether, if two operands share their memory, a move may read bytes that it or an earlier move overwrites.
 
     Args:
-        moves: in program order.
+        moves: the moves, in program order.
         unmoved: numbers of moves that would write every byte to the address that it is read from.
         source: the operand that is read.
         target: the operand that is written.

@@ -29,7 +29,7 @@ class Piece(NamedTuple):
     Attributes:
         start: coordinate of the first element, one number per axis of the value.
         factors: the box; `source` and its lookups have one stride per factor.
-        source: where the elements are read.
+        source: the access or fill that provides the elements.
     """
 
     start: tuple[int, ...]
@@ -158,7 +158,7 @@ def with_unit_axes(piece: Piece, positions: dict[int, int], rank: int, is_only: 
         piece: the piece.
         positions: the new axis of each old one that remains.
         rank: the number of new axes.
-        is_only: whether it covers the value. One of several may be empty where its size is open.
+        is_only: whether the piece covers the whole value. Of several pieces, one with an open size may be empty.
 
     Raises:
         NotComposableError: the piece may be empty, and no axis is left to express that.
@@ -189,7 +189,7 @@ def lookup_source(
         piece: the piece, in which the axis has at most one factor of size above 1.
         index: source of the indices.
         axis: the axis.
-        size: its size.
+        size: the size of that axis.
         dtype: NumPy's name of the indices' dtype.
         outside: treatment of indices out of range.
         count: number of factors of the indices, which are appended to those of the other axes.

@@ -94,7 +94,7 @@ class Program(Record):
     Attributes:
         name: name in explanations and errors.
         operands: the operands, by number.
-        moves: in order.
+        moves: the moves, in order.
         formula: the definition of the operator that the moves come from, if there is one.
         host_kernel: a faster equivalent on host memory, if there is one.
 

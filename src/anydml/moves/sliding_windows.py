@@ -16,7 +16,7 @@ def windows(value: Value, axis: int, count: int, length: int, step: int, apart: 
         count: number of windows.
         length: elements per window, which become the last axis of the result.
         step: elements from one window to the next.
-        apart: elements from one of a window's to its next.
+        apart: distance between neighbouring elements of a window.
 
     Raises:
         NotComposableError: the axis consists of several pieces or factors.

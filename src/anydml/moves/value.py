@@ -272,7 +272,7 @@ class Value:
             second_axis: the axis that is removed.
 
         Raises:
-            NotComposableError: one of them consists of several factors.
+            NotComposableError: one of the axes consists of several factors.
         """
         pieces: list[Piece] = []
         for piece in map(tidy, self.without_empty().pieces):

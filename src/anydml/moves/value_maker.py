@@ -25,7 +25,7 @@ class ValueView:
         value: the value.
         sizes: the sizes.
         dtype: NumPy's name of the dtype of indices.
-        name: what is viewed, for explanations.
+        name: the name of the tensor that is viewed, for explanations.
         parts: number of the value's axes of parts.
     """
 
@@ -57,7 +57,7 @@ class _Result:
 
 
 class ValueMaker(Maker):
-    """Composes results of values.
+    """A maker that composes results from values.
 
     Args:
         composer: composes the values, and stores in scratch those that cannot be composed.

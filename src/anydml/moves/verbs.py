@@ -238,7 +238,7 @@ class Maker(Sizing):
         """Pick by one list of coordinates per element: element b, c, r is ``x[b, *indices[b, c], r]``. See `pick`.
 
         Args:
-            x: what is read, or a place.
+            x: the view that is read, or a place.
             indices: at least one coordinate along the last axis, whose size is known.
             batch: number of the axes b.
             outside: treatment of indices out of range.

@@ -42,11 +42,11 @@ class Budget:
         Args:
             label: prefix of the error message.
             work: description of the allocation for the error, such as ``"the result of shape [3]"``.
-            size: its size in bytes, including temporary memory.
+            size: the array's size in bytes, including temporary memory.
             arrays: the number of arrays that it consists of.
 
         Raises:
-            ModelError: it is larger than the available memory.
+            ModelError: the size is larger than the available memory.
         """
         need = size + arrays * ARRAY_OVERHEAD
         after = self.held_bytes + need

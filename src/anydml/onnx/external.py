@@ -72,8 +72,8 @@ def load_indices(model: ModelProto, path: Path, folder: Path) -> None:
     """Read external data of the main graph that are constant indices, as far as they can be read.
 
     Args:
-        model: that was loaded without its external data.
-        path: its file.
+        model: a model that was loaded without its external data.
+        path: the path of the model's file.
         folder: the folder that paths of external data start from.
     """
     names = {proto.input[1] for proto in model.graph.node if proto.op_type in INDEXED and len(proto.input) > 1}

@@ -112,7 +112,7 @@ class Node:
         """Return the value of an attribute, or its default; None if there is neither.
 
         Raises:
-            ModelError: it has another type, or is required but missing.
+            ModelError: the attribute has another type, or is required but missing.
         """
         attribute, declared = self.attributes.get(name), self.signature.attributes.get(name)
         if attribute is None or declared is None:
@@ -129,8 +129,8 @@ class Node:
         """Return an attribute that is one of a few words; None if this version of the operator has no such attribute.
 
         Raises:
-            ModelError: it has another type.
-            UnknownWordError: it is not in `allowed`.
+            ModelError: the attribute has another type.
+            UnknownWordError: the word is not in `allowed`.
         """
         value = self.get(name)
         if value is not None and value not in allowed:
@@ -143,7 +143,7 @@ class Node:
         """Return the attribute `axis`, from 0 to rank − 1.
 
         Raises:
-            ModelError: it is missing, or outside −rank … rank − 1.
+            ModelError: the axis is missing, or outside −rank … rank − 1.
         """
         axis = self.get("axis")
         axis = default if axis is None else axis

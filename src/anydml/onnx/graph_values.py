@@ -42,7 +42,7 @@ def host_array(label: str, value: Any) -> Array:
         value: the argument.
 
     Raises:
-        ModelError: it has a mask or units, requires grad, or is not in host memory.
+        ModelError: the argument has a mask or units, requires grad, or is not in host memory.
     """
     if type(value) is np.ndarray or isinstance(value, (str, bytes)) or value is None:
         return np.asarray(value)
@@ -71,9 +71,9 @@ class Tensor:
     """A tensor of a graph that runs or is analysed.
 
     Attributes:
-        dtype: its dtype; object for strings.
-        shape: its sizes.
-        array: its elements, of dtype object if some are open sizes; None if not stored or unknown.
+        dtype: the dtype; object for strings.
+        shape: the sizes.
+        array: the elements, of dtype object if some are open sizes; None if not stored or unknown.
         value: the source of its elements in the current region; None if stored.
         maker: label of the node that creates it, for errors.
         reservation: holds the array in the budget; None for arrays of the caller.

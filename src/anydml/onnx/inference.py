@@ -29,7 +29,7 @@ class Unknown:
     """A value of unknown sizes.
 
     Attributes:
-        why: what its sizes depend on, for messages.
+        why: what the unknown sizes depend on, for messages.
         sizes: symbolic sizes that must be given to know it.
     """
 
@@ -102,7 +102,7 @@ def is_inferred_wrongly(node: NodeProto, version: int, shapes: Sequence[Sequence
     Args:
         node: a node of ONNX's domain.
         version: the version of its operator.
-        shapes: of its inputs; None where one is not known or left out.
+        shapes: the shapes of the node's inputs; None for an unknown shape or an omitted input.
     """
     attributes = {attribute.name: attribute for attribute in node.attribute}
     if node.op_type == "Attention":
@@ -116,7 +116,7 @@ def is_inferred_wrongly(node: NodeProto, version: int, shapes: Sequence[Sequence
     image, slope = shapes
     if image is None or slope is None or len(slope) > len(image):
         return True
-    return not all(size in (1, whole) for size, whole in zip(slope[::-1], image[::-1], strict=False))
+    return not all(size in (1, image_size) for size, image_size in zip(slope[::-1], image[::-1], strict=False))
 
 
 def _unknown_size(axis: int, name: str | None) -> int | None:

@@ -66,7 +66,7 @@ class LoweringContext(abc.ABC):
     Args:
         composer: composes values.
         budget: checked before each allocation.
-        trace: the trace of the arrays; by default, one of its own.
+        trace: the trace of the arrays; by default, a new one.
     """
 
     runs = True
@@ -119,7 +119,7 @@ class LoweringContext(abc.ABC):
         """Return the elements of an input that determines sizes.
 
         Raises:
-            ModelError, UnknownElementsError: they are only known at run time.
+            ModelError, UnknownElementsError: the elements are only known at run time.
         """
         if tensor.array is None:
             raise UnknownElementsError(name)
@@ -130,7 +130,7 @@ class LoweringContext(abc.ABC):
         """Fetch the elements of inputs that determine no sizes into `tensor.array`; return whether that was possible.
 
         Raises:
-            UnknownElementsError: they are only known at run time.
+            UnknownElementsError: the elements are only known at run time.
         """
 
     def fetch_optional(self, *tensors: Tensor) -> bool:
@@ -141,7 +141,7 @@ class LoweringContext(abc.ABC):
         """Return the elements of an input that determines no sizes; None if the graph does not run.
 
         Raises:
-            UnknownElementsError: they are only known at run time.
+            UnknownElementsError: the elements are only known at run time.
         """
         return tensor.array if self.fetch(tensor) else None
 
@@ -236,7 +236,7 @@ class LoweringContext(abc.ABC):
 
         Args:
             node: the node.
-            tensor: its type and sizes.
+            tensor: the type and sizes of the result.
             make: reads it; checks the memory of the array against the budget.
             cost: further memory in bytes that reading takes.
         """
@@ -252,7 +252,7 @@ class LoweringContext(abc.ABC):
         """Record a result that is composed of moves.
 
         Raises:
-            ModelError: it has too many dimensions or bytes.
+            ModelError: the result has too many dimensions or bytes.
         """
         check_rank(f"{node.label}: the result", array.ndim)
         check_bytes(node, array.shape, array.itemsize)
@@ -262,7 +262,7 @@ class LoweringContext(abc.ABC):
         """Record a result that has no elements, or whose elements do not matter, as the graph does not run.
 
         Raises:
-            ModelError: it has too many dimensions or bytes.
+            ModelError: the result has too many dimensions or bytes.
         """
         return self.result(node, self.trace.new_array(Value(shape, dtype.itemsize, ()), dtype))
 
@@ -271,7 +271,7 @@ def check_bytes(node: Node, shape: Sizes, itemsize: int) -> None:
     """Check that a tensor of a shape can be addressed.
 
     Raises:
-        ModelError: it has more than `MAX_BYTES` bytes.
+        ModelError: the result has more than `MAX_BYTES` bytes.
     """
     if math.prod(shape) * max(1, itemsize) > MAX_BYTES:
         rule = f"a tensor must have at most {MAX_BYTES} B"

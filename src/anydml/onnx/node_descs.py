@@ -145,7 +145,7 @@ class Descriptions:
         """Check that the types and sizes of all inputs are known.
 
         Raises:
-            ModelError: one is not a tensor, or has unknown sizes.
+            ModelError: an input is not a tensor, or has unknown sizes.
         """
         for value in self._model.graph.input:
             _, sizes = tensor_type(value)

@@ -25,7 +25,7 @@ def read(path: Path, dtype: np.dtype[Any], place: JsonPath) -> Array:
 
     Args:
         path: the file.
-        dtype: dtype of the graph's input; if NumPy lacks it, raw bytes of this size are viewed as it.
+        dtype: dtype of the graph's input; if NumPy lacks it, raw bytes of this size are viewed as that dtype.
         place: prefix of errors.
 
     Raises:

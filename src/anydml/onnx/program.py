@@ -277,7 +277,7 @@ class Input:
         """Check dtype, rank and sizes of an array.
 
         Raises:
-            ModelError: one of them differs from the graph.
+            ModelError: an array differs from the graph.
         """
         if dtype != self.dtype:
             message = f"input {show(self.name)} is {dtype}, but the graph has {type_name(self.elem_type)}"

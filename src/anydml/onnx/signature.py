@@ -19,12 +19,12 @@ class Formal(NamedTuple):
     """An input of an operator.
 
     Attributes:
-        name: its name.
+        name: the name.
         is_required: whether it must be given.
-        is_variadic: whether it stands for one or more inputs.
+        is_variadic: whether the input stands for one or more inputs.
         kind: ``"tensor"``, ``"sequence"`` or ``"any"``.
         dtypes: ONNX's names of the valid dtypes; empty if all are.
-        group: inputs of one group have one dtype; empty if it is in none.
+        group: the group of inputs of one dtype that the input belongs to; empty if none.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Attribute(NamedTuple):
     Attributes:
         types: the valid types, numbers of `AttributeProto.AttributeType`.
         is_required: whether it must be given.
-        default: its value if it is omitted; None if there is no default.
+        default: the value of an omitted attribute; None if there is no default.
     """
 
     types: tuple[int, ...]

@@ -112,7 +112,7 @@ def check_rank(label: str, rank: int, field: str | None = None) -> None:
     """Check a rank against NumPy's limit.
 
     Raises:
-        ModelError: it is larger than 64.
+        ModelError: the rank is larger than 64.
     """
     if rank > MAX_DIMENSIONS:
         message = f"{label} has {rank} dimensions, but anydml moves tensors of at most {MAX_DIMENSIONS}"

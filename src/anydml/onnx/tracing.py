@@ -86,7 +86,7 @@ class TracingContext(LoweringContext):
         """Count the factors that are composed of values.
 
         Raises:
-            FuseError: they are too many for a graph as one.
+            FuseError: there are too many nodes for one graph.
         """
         work = times * sum([len(value.pieces) * (1 + len(value.sizes)) for value in values])
         self._work += work

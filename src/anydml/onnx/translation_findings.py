@@ -25,7 +25,7 @@ class Finding:
         sizes: symbolic sizes that must be given to check it.
         computes: whether the node is out of scope because it computes.
         on_host: whether the node is shape arithmetic: its results only determine sizes, which the host computes.
-        off_device_reason: why nothing of it would run on the device, although it moves elements; empty if it would.
+        off_device_reason: why no part of the node would run on the device, although it moves elements; or empty.
         cause: the error of the reason why it was not checked, if every node must be.
         operator: name of the operator, with its domain.
         is_invalid: whether the error breaks a rule of ONNX, so that no runtime runs the node.

@@ -13,7 +13,7 @@ def count_messages(data: bytes, descriptor: Any, max_count: int) -> int:
 
     Args:
         data: the serialized message.
-        descriptor: its protobuf descriptor.
+        descriptor: the protobuf descriptor of the message.
         max_count: stop counting above this number.
 
     Returns:

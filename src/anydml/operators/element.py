@@ -75,7 +75,7 @@ def _scalar(value: Any, dtype: np.dtype[Any]) -> Any:
 
     Raises:
         TypeError: the elements are numbers and the value is not, although NumPy would convert it.
-        ValueError: it has dimensions, or requires grad.
+        ValueError: the value has dimensions, or requires grad.
     """
     if dtype.names and (fields := _fields(value, dtype)) is not None:
         return fields

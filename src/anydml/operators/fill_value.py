@@ -37,7 +37,7 @@ class FillValueConstantOperatorDesc(OperatorDesc):
 
     Args:
         output_tensor: the tensor to fill.
-        value_data_type: its data type.
+        value_data_type: the data type of Value.
         value: a number of that type.
 
     Examples:
@@ -81,7 +81,7 @@ class FillValueSequenceOperatorDesc(OperatorDesc):
 
     Args:
         output_tensor: the tensor to fill.
-        value_data_type: its data type.
+        value_data_type: the data type of ValueStart and ValueDelta.
         value_start: a number of that type.
         value_delta: a number of that type; for unsigned types, a negative one counts down.
 

@@ -83,9 +83,9 @@ class Parameter(NamedTuple):
 
     Attributes:
         name: the parameter's name.
-        kind: its annotation; ``"Arrays"`` for a list of arrays, ``"Literal"`` for words.
+        kind: the annotation; ``"Arrays"`` for a list of arrays, ``"Literal"`` for words.
         has_default: whether it is optional.
-        default: its default.
+        default: the default value.
         words: the valid values of a ``"Literal"``.
     """
 

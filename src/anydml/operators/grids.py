@@ -72,7 +72,7 @@ class GridAxis(NamedTuple):
         distinct: number of coordinates, not counting repetitions.
         step: source elements from one to the next.
         start: the first source element.
-        repeats: how often each is repeated.
+        repeats: the number of repetitions of each.
         indices: the indices of a lookup, if there is no constant step; else None.
     """
 

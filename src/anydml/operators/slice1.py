@@ -132,7 +132,7 @@ def check_window(
 
     Args:
         name: the function's name in errors.
-        field: what has the shape, in errors.
+        field: the name in errors of the array that has the shape.
         shape: the shape that the window must lie in.
         window_offsets: the window's start, one coordinate per dimension.
         window_sizes: the window's extent, one per dimension.
@@ -160,7 +160,7 @@ def check_output_sizes(name: str, field: str, output_sizes: Sizes, sizes: Sizes,
     """Check that a window has as many elements as are taken; `field` names these sizes in errors.
 
     Raises:
-        DescError: it has fewer.
+        DescError: the output has fewer elements.
     """
     for i in range(len(output_sizes)):
         # For an empty window, floor division gives 0.

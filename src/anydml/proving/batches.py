@@ -20,7 +20,7 @@ class Batch:
     """The size of a batch.
 
     Args:
-        name: its name; empty if all sizes are numbers.
+        name: the name of the batch; empty if all sizes are numbers.
     """
 
     def __init__(self, name: str = "") -> None:

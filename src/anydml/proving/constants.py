@@ -29,7 +29,7 @@ NUMBER_ATTRIBUTES = {
 
 
 class Constants:
-    """Constants by name.
+    """The constants of a model, by name.
 
     Args:
         model: the model.
@@ -37,7 +37,7 @@ class Constants:
 
     Attributes:
         new_arrays: new constants by name.
-        compared: results of comparisons of these constants with others, by what was compared.
+        compared: cached results of comparisons of these constants with others.
     """
 
     def __init__(self, model: ModelProto, folder: Folder | None) -> None:
@@ -79,7 +79,7 @@ class Constants:
         """Return the elements of a constant.
 
         Raises:
-            ModelError: they cannot be read.
+            ModelError: the elements cannot be read.
         """
         if name in self.new_arrays:
             return self.new_arrays[name]

@@ -31,7 +31,7 @@ class RunComparison:
         sizes: sizes of dimensions by name.
         inputs: the input for which they differ most.
         output: the output that differs; empty if none differs by more than rounding.
-        error: the difference in units in the last place of its largest number; infinite if it is more than rounding.
+        error: the difference, in units in the last place of the largest number; infinite if rounding cannot explain it.
         note: why a model could not be run; empty if both were.
     """
 
@@ -53,7 +53,7 @@ def compare_runs(
 
     Args:
         first: a model.
-        second: another model with the same inputs and outputs.
+        second: the other model, with the same inputs and outputs.
         folders: folders of their external data.
         sizes_of_case: sizes of the first model's dimensions.
         seconds: the limit of a run.

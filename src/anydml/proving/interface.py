@@ -85,7 +85,7 @@ def names_in_both(
 
     Args:
         first: a model.
-        second: another model, whose inputs differ in names of sizes at most.
+        second: the other model, whose inputs differ in names of sizes at most.
         sizes: given sizes by names of the first model.
 
     Raises:

@@ -92,7 +92,7 @@ class Reader:
     """Reads models as terms that are compared with each other.
 
     Args:
-        form: what counts as equal.
+        form: the form, which determines what counts as equal.
         reads_files: whether to read constants in other files; if not, those of equal names are equal.
         weights: how constants are compared.
 
@@ -117,7 +117,7 @@ class Reader:
 
         Args:
             model: a valid model.
-            constants: its constants; only those that nodes need are read.
+            constants: the model's constants; only those that nodes need are read.
             sizes: the sizes that the names of its dimensions stand for.
 
         Raises:

@@ -30,7 +30,7 @@ Form = Literal["floats", "zeros", "real", "merged"]
 
 
 class Mover(Viewer):
-    """Makes terms of movement.
+    """Makes terms for results of operators that move elements.
 
     Args:
         terms: makes terms.

@@ -42,16 +42,16 @@ def refuse_unknown_sizes(sizes: Iterable[str], model: ModelProto, owner: str) ->
     Args:
         sizes: the names.
         model: the model.
-        owner: what messages call it.
+        owner: the name of the model in messages.
 
     Raises:
-        ModelError: it has no such size.
+        ModelError: the model has no such size.
     """
     known = size_names(model)
-    for given in sizes:
-        if given not in known:
+    for given_name in sizes:
+        if given_name not in known:
             has = ", ".join(map(show_size, known)) or "none"
-            raise ModelError(f"no size is named {show(given)}; {owner} has {has}", field=given)
+            raise ModelError(f"no size is named {show(given_name)}; {owner} has {has}", field=given_name)
 
 
 def small_sizes(names: Sequence[str]) -> list[Mapping[str, int]]:

@@ -80,7 +80,7 @@ class OperatorCall:
     Attributes:
         proto: the node.
         domain: the operator's domain.
-        operator: its name.
+        operator: the operator's name.
         opsets: opset versions by domain.
         inputs: terms; None for those that are left out, except at the end.
         schema: onnx's schema of the operator; None if it has none.

@@ -86,7 +86,7 @@ def prove(
 
     Args:
         first: a valid model.
-        second: another valid model.
+        second: the other model, also valid.
         sizes: sizes of dimensions by name; for names without a size, all sizes are compared.
         folders: folders of the models' external data; None for a model that has none, or whose data has been loaded.
         runs: whether to run both models without a proof, to find an input for which they differ.
@@ -100,7 +100,7 @@ def prove(
     Raises:
         ModelError: a model is not valid, A has a node that no runtime runs, constants cannot be read, or a size has no
             such name.
-        TypeError: one is not a ModelProto.
+        TypeError: an argument is not a ModelProto.
     """
     for model in (first, second):
         check_is_model("prove", model)
@@ -178,7 +178,7 @@ def marked_outputs(
 
     Args:
         a: a model.
-        b: another one.
+        b: the other model.
         names: names of sizes; the first one may be the batch.
         reasons: gets the reason if there are no fingerprints.
     """
@@ -201,7 +201,7 @@ def nodes_that_may_refuse(a: Read, b: Read, marks: Mapping[int, Any]) -> list[st
 
     Args:
         a: a model.
-        b: another one.
+        b: the other model.
         marks: fingerprints by the numbers of terms; some terms have none.
     """
 

@@ -35,7 +35,7 @@ def in_order(mover: Mover, operator: str, terms: Sequence[Term], shape: Sizes, p
     Args:
         mover: makes terms.
         operator: the operator.
-        terms: its inputs, of floats.
+        terms: the inputs of the operator, of floats.
         shape: the shape of its result.
         plain: makes the term of an operator of two inputs.
     """

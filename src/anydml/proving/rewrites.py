@@ -32,7 +32,7 @@ class Proofs:
 
         Args:
             first: a model without initializers, which are looked up in the constants.
-            second: another such model.
+            second: the other model.
         """
         limits = self._proved_below(first, second)
         if not limits:
@@ -74,7 +74,7 @@ class Proofs:
 
         Args:
             first: a model.
-            second: another one.
+            second: the other model.
             size_name: the name of a size that is compared only above a number; empty for all sizes.
             above: the number.
         """

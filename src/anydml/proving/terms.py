@@ -24,13 +24,13 @@ class Term:
     """A value, as a function of a model's inputs.
 
     Attributes:
-        number: its number, larger than those of its inputs.
+        number: the term's number, larger than the numbers of its inputs.
         kind: the operator with the version that defined it; or "input", "constant", "sizes", "moved" and others.
-        inputs: what it is computed from.
+        inputs: the terms that the term is computed from.
         detail: everything else that it depends on, such as attributes; hashable.
-        dtype: its dtype; None if it is not known, or the value is not a tensor.
-        shape: its sizes; None if not even their number is known.
-        array: its elements, if it is a constant or a small tensor of sizes; unrounded products have 64 bits.
+        dtype: the dtype; None if unknown, or the value is not a tensor.
+        shape: the sizes; None if not even the rank is known.
+        array: the elements of a constant, or of a small tensor of sizes; unrounded products have 64 bits.
     """
 
     __slots__ = ("array", "detail", "dtype", "inputs", "kind", "number", "shape")
@@ -50,12 +50,12 @@ class Term:
 
     @property
     def is_constant(self) -> bool:
-        """Whether its elements are known, and the same for all sizes."""
+        """Whether the elements are known, and the same for all sizes."""
         return self.kind == "constant"
 
     @property
     def sizes(self) -> Sizes:
-        """Its shape, which must be known."""
+        """The shape, which must be known."""
         assert self.shape is not None, "its shape is known"
         return self.shape
 
@@ -118,9 +118,9 @@ class Terms:
         """Return a constant, which equals those with the same bytes, dtype and shape.
 
         Args:
-            array: its elements.
+            array: the elements.
             like: a constant with the same elements in this order, perhaps of another shape.
-            dtype: its dtype, if its elements are in 64 bits, not rounded to it: it equals one that is rounded.
+            dtype: the dtype, if the elements have 64 bits and are not rounded: the constant equals a rounded one.
         """
         packed = _pack(array)
         content: Hashable

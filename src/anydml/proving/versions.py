@@ -39,7 +39,7 @@ def meaning_of(operator: str, version: int, opset: int) -> int:
     """Return the first version of an operator of ONNX that computes what this one does.
 
     Args:
-        operator: its name.
+        operator: the operator's name.
         version: the opset that introduced this version.
         opset: the opset of the node.
     """

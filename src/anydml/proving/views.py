@@ -17,7 +17,7 @@ MAX_REPEATED_ELEMENTS = 1 << 22
 
 
 class Viewer:
-    """Makes terms of views.
+    """Makes terms for views of other terms.
 
     Args:
         terms: makes terms.

@@ -84,7 +84,7 @@ class Expression:
         """The number of the graph input that this expression stands for.
 
         Raises:
-            BindingError: it is not an input.
+            BindingError: the expression is not an input.
         """
         if self.source.node is not None:
             raise BindingError("Binding: expr is not an input", "Binding", "expr", "expr must be from input_tensor")

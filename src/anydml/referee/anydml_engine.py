@@ -25,7 +25,7 @@ class Anydml:
             and functions on arrays run those of WebNN.
 
     Attributes:
-        version: its name and version.
+        version: the engine's name and version.
         way: how the last case was run, or why there is no desc for it; empty without a device.
 
     Raises:

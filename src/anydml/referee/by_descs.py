@@ -36,7 +36,7 @@ def with_constants(model: ModelProto, inputs: Sequence[Any]) -> ModelProto:
 
     Args:
         model: the model.
-        inputs: the arrays of all its inputs, or of those without an initializer.
+        inputs: the arrays of all the model's inputs, or of the inputs without an initializer.
 
     Raises:
         NoDescError: an input is not a tensor.
@@ -66,7 +66,7 @@ def outputs_by_desc(
     Args:
         device: the device.
         model: a model of one node.
-        inputs: the arrays of its inputs by name; the others are initializers.
+        inputs: arrays of the model's inputs by name; the other inputs are initializers.
         legal: arrays in place of inputs that ONNX does not allow, for the backend, which infers the outputs' types and
             ranks.
 

@@ -95,7 +95,7 @@ class Stored:
         """Return the arrays that are passed at run time, in the graph's order.
 
         Raises:
-            ModelError: they do not fit the model.
+            ModelError: the values do not fit the model.
         """
         graph = read_model(self.model).graph
         constants = {initializer.name for initializer in graph.initializer}
@@ -105,7 +105,7 @@ class Stored:
         """Return the expected outputs; none for an invalid case.
 
         Raises:
-            ModelError: they do not fit the model.
+            ModelError: the values do not fit the model.
         """
         return self._values("output", [*read_model(self.model).graph.output]) if self.is_valid else []
 
@@ -225,7 +225,7 @@ def check_new(folder: Path) -> None:
     """Check that cases can be written to a folder.
 
     Raises:
-        ModelError: it is not empty.
+        ModelError: the folder is not empty.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ModelError(f"{folder} exists and is not an empty folder", rule="cases are written to a new folder")
@@ -240,7 +240,7 @@ def stored_onnx(folder: Path) -> Stored:
     """Return the case of a folder with `model.onnx`.
 
     Raises:
-        ModelError: it is incomplete.
+        ModelError: the case is incomplete.
     """
     about = read_about(folder)
     if not (folder / DATA).is_dir():
@@ -255,7 +255,7 @@ def read_about(folder: Path) -> Mapping[str, Any]:
     """Return the contents of `case.json`; an empty dict if there is no such file.
 
     Raises:
-        ModelError: it does not describe a case.
+        ModelError: the file does not describe a case.
     """
     path = folder / ABOUT
     if not path.exists():

@@ -42,17 +42,17 @@ class Alternative(NamedTuple):
 
 
 class Case(NamedTuple):
-    """A case.
+    """A node, its inputs, and the results that its operator's text determines.
 
     Attributes:
-        name: its name, unique among those of one call.
+        name: the case's name, unique among those of one call.
         node: the node and its inputs.
         outputs: the results by the text; for an invalid case, the results of the valid node that it was made from,
             whose types they declare.
         document: the document that determines the results.
-        sentence: the sentence that determines them; for an invalid case, the rule that it breaks.
+        sentence: the sentence that determines the outputs; for an invalid case, the rule that it breaks.
         alternatives: other readings of the text that give other results.
-        features: its features, for coverage and causes.
+        features: the case's features, for coverage and causes.
         broken: the rule that an invalid case breaks; empty if it is valid.
     """
 

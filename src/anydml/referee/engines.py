@@ -27,7 +27,7 @@ class Engine(Protocol):
     """An engine.
 
     Attributes:
-        version: its name and version.
+        version: the engine's name and version.
 
     An engine with several ways to run cases names the way of the last run in its attribute `way`.
     """

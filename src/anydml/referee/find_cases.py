@@ -49,7 +49,7 @@ def find_case(path: Path, case_number: int, name: str) -> Stored:
     """Return the case of a folder, or the case of a number in a file, under a name.
 
     Raises:
-        ModelError: it is incomplete.
+        ModelError: the case is incomplete.
     """
     stored = _cases_in_file(path)[case_number] if path.is_file() else find_cases(path)[0]
     return replace(stored, name=name)

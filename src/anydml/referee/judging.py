@@ -58,8 +58,8 @@ class Judged(NamedTuple):
         folder: the folder of the cases.
         cases: the cases.
         verdicts: one per case, in the order of the cases.
-        seconds: how long it took.
-        restarts: how often a worker was restarted.
+        seconds: the time that all cases took.
+        restarts: the number of restarts of workers.
         undone: cases at which a worker crashed, but not in a process of their own: an earlier case may be the cause.
     """
 
@@ -117,7 +117,7 @@ def judge(
             ``"outputs:FOLDER"`` for outputs that another machine has written beside the cases; ``"anydml:reference"``
             and so on run DirectML's desc of a case, if it has one, on a device of anydml.
         jobs: worker processes; by default one per core, 4 at most.
-        seconds: how long a case may take.
+        seconds: the maximum time of a case.
         memory: bytes that a case may take; 0 for no limit.
         progress: called with the number of finished cases.
 

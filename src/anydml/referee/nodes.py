@@ -36,8 +36,8 @@ class OptionalValue:
 
     Attributes:
         dtype: the type of elements.
-        is_sequence: whether it is one of a sequence.
-        element: its element; None if it is empty.
+        is_sequence: whether the element is a sequence.
+        element: the element; None if the value is empty.
     """
 
     dtype: np.dtype[Any]
@@ -72,11 +72,11 @@ class Node(NamedTuple):
     """A node of ONNX's own domain, and its input arrays.
 
     Attributes:
-        operator: its type.
+        operator: the operator's type.
         opset: the version of the operators that the model imports.
-        inputs: its inputs in order; None for an optional one that is omitted.
-        attributes: its attributes: integers, numbers, strings, lists of these, arrays, or types.
-        outputs: its number of outputs.
+        inputs: the inputs in order; None for an optional one that is omitted.
+        attributes: the attributes: integers, numbers, strings, lists of these, arrays, or types.
+        outputs: the number of outputs.
         constant: numbers of the inputs that are initializers; the others are passed when the model runs.
     """
 
@@ -139,8 +139,8 @@ class Result(NamedTuple):
     """A result by its formula.
 
     Attributes:
-        shape: its sizes.
-        dtype: its dtype; object for strings.
+        shape: the sizes.
+        dtype: the dtype; object for strings.
         source: returns the origin of the element at a coordinate.
     """
 
@@ -154,7 +154,7 @@ class ResultList(NamedTuple):
 
     Attributes:
         dtype: the type of its tensors.
-        results: its tensors.
+        results: the tensors.
     """
 
     dtype: np.dtype[Any]
@@ -166,8 +166,8 @@ class OptionalResult(NamedTuple):
 
     Attributes:
         dtype: the type of elements.
-        is_sequence: whether it is one of a sequence.
-        result: its element; None if it is empty.
+        is_sequence: whether the element is a sequence.
+        result: the element; None if the result is empty.
     """
 
     dtype: np.dtype[Any]

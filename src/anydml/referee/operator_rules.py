@@ -18,7 +18,7 @@ class Rule(NamedTuple):
     """A rule for the inputs and attributes of a node.
 
     Attributes:
-        name: its subject.
+        name: the subject of the rule.
         quote: the sentence.
         holds: whether a node keeps it.
         broken: changes a valid node to one that breaks only this rule; returns None if there is no such node.
@@ -63,7 +63,7 @@ class LeftOut(NamedTuple):
 
     Attributes:
         words: a description of these nodes.
-        has: returns whether a node is one of them.
+        has: returns whether a node is left out.
     """
 
     words: str
@@ -74,10 +74,10 @@ class Operator(NamedTuple):
     """An operator of ONNX for the referee.
 
     Attributes:
-        name: its type.
+        name: the operator's type.
         draw: draws a random valid node; returns None if the attempt failed.
-        formula: its results.
-        decides: sentences that determine its results, with the nodes that they apply to, the most special ones first.
+        formula: the function that returns the results.
+        decides: sentences that determine the results, with the nodes that they apply to, the most special ones first.
         rules: the rules of valid nodes.
         ambiguities: the questions that the text leaves open.
         left_out: nodes that are never drawn.
@@ -152,7 +152,7 @@ def input_between(name: str, input_number: int, bounds: Bounds, quote: Quote) ->
 
     Args:
         name: the input.
-        input_number: its number.
+        input_number: the number of the input.
         bounds: the lowest and the highest valid elements, which broadcast to the input.
         quote: the sentence.
     """

@@ -159,7 +159,7 @@ def read_npy(path: Path) -> Any:
     """Return the array of a file.
 
     Raises:
-        ModelError: it is not an array.
+        ModelError: the file has no array.
     """
     try:
         return np.load(path, allow_pickle=False)
@@ -171,7 +171,7 @@ def written_outputs(folder: Path) -> list[Any]:
     """Return the outputs that an engine has written to a folder: output_0.npy and so on.
 
     Raises:
-        OutputError: one is missing, or not an array.
+        OutputError: an output is missing, or not an array.
     """
     count = len([*folder.glob(WRITTEN.format("*"))])
     try:

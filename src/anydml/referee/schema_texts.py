@@ -69,8 +69,8 @@ class Kind(NamedTuple):
 
     Attributes:
         element: ONNX's name of the element type.
-        is_sequence: whether it is one of sequences, or of optional sequences.
-        is_optional: whether it is one of optional values.
+        is_sequence: whether values are sequences, or optional sequences.
+        is_optional: whether values are optional.
     """
 
     element: str

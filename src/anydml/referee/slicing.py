@@ -81,7 +81,7 @@ def with_start(node: Node, start: Callable[[int, int, int], int | None]) -> list
 
     Args:
         node: the node.
-        start: where an axis of a size with a step starts instead, given the number; None for a slice of nothing.
+        start: returns the first coordinate for a start, an axis size and a step; None if the slice is empty.
     """
     if node.opset >= 13:
         return _slice(node)

@@ -153,8 +153,8 @@ class Cut(NamedTuple):
 
     Attributes:
         axis: the axis.
-        old: its size.
-        new: its new size; None if the axis is gone.
+        old: the size of the axis.
+        new: the new size; None if the axis is removed.
         arrays: all arrays.
     """
 

@@ -28,10 +28,10 @@ def axes_of(node: Node) -> list[int] | None:
 
 def _draw_squeeze(draw: Draw) -> Node:
     x = draw_elements(draw, 6)
-    ones = [k for k, size in enumerate(x.shape) if size == 1]
-    if not ones or draw.is_likely(0.25):
+    unit_axes = [k for k, size in enumerate(x.shape) if size == 1]
+    if not unit_axes or draw.is_likely(0.25):
         return Node("Squeeze", draw.opset, (x,))
-    return node_with_axes(draw, x, draw.subset(ones, 1), "Squeeze", x.ndim)
+    return node_with_axes(draw, x, draw.subset(unit_axes, 1), "Squeeze", x.ndim)
 
 
 def _squeeze(node: Node) -> list[Result]:

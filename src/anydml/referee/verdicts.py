@@ -40,13 +40,13 @@ class Verdict(NamedTuple):
 
     Attributes:
         case: the case's name.
-        operator: its operator.
+        operator: the operator of the case.
         verdict: one of `VERDICTS`.
         kind: the kind of difference, or the message without names and numbers; verdicts of one kind may have one cause.
         detail: the actual and the expected values, or the engine's message.
         reading: the engine's reading of an ambiguous text; empty for the first one, or if there is only one.
         question: the question that the text leaves open; empty if there is none.
-        way: how the engine ran the case, or why not in another way; empty if it has only one way.
+        way: how the engine ran the case, or why not in another way; empty if the engine has only one way.
     """
 
     case: str

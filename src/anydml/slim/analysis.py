@@ -51,8 +51,8 @@ class ValueInfo:
     """The shape, type and source of a value, as far as they are known.
 
     Attributes:
-        tensor: its dtype and shape, and its elements if they are few and known; None if nothing is known.
-        compositions: its compositions from other values; the first is from values that no movement makes.
+        tensor: dtype and shape, and the elements if they are few and known; None if nothing is known.
+        compositions: ways to compose the value from others; the first one uses only values that no movement makes.
         op: the movement node that makes it, if any.
         output: the number of that node's output.
         data: names of the values whose elements that node moves.
@@ -78,7 +78,7 @@ class ValueInfo:
 
     @property
     def sizes(self) -> Sizes:
-        """Its shape, which must be known."""
+        """The shape, which must be known."""
         assert self.tensor is not None, "its shape is known"
         return self.tensor.shape
 
@@ -95,7 +95,7 @@ class ValueInfo:
 
     @property
     def array(self) -> Array | None:
-        """Its elements; None if unknown."""
+        """The elements; None if unknown."""
         return None if self.tensor is None else self.tensor.array
 
     def is_like(self, other_info: ValueInfo) -> bool:

@@ -41,10 +41,10 @@ def with_ones(
     taken_sizes = [window[axis][1] for axis in perm]
     new_axes = len(sizes) - len(perm)
     if 1 in source and [size for size in source if size != 1] == axes:
-        ones = [axis for axis, size in enumerate(source) if size == 1]
+        unit_axes = [axis for axis, size in enumerate(source) if size == 1]
         places = [axis for axis, size in enumerate(source) if size != 1]
         moved_places = [places[axis] for axis in perm]
-        order = _interleave(sizes, moved_places, taken_sizes, ones) or [*ones, *moved_places]
+        order = _interleave(sizes, moved_places, taken_sizes, unit_axes) or [*unit_axes, *moved_places]
         windows = [(0, size, 1) for size in source]
         for axis, part in zip(places, window, strict=True):
             windows[axis] = part
@@ -57,12 +57,12 @@ def with_ones(
 
 
 def _interleave(
-    sizes: Sequence[int], axes: Sequence[int], taken_sizes: Sequence[int], ones: list[int]
+    sizes: Sequence[int], axes: Sequence[int], taken_sizes: Sequence[int], unit_axes: list[int]
 ) -> list[int] | None:
     """Insert axes of size 1 among axes so that the shape is `sizes`; None if that is impossible."""
-    if len(sizes) != len(axes) + len(ones):
+    if len(sizes) != len(axes) + len(unit_axes):
         return None
-    remaining, free, order = [*zip(axes, taken_sizes, strict=True)], [*ones], []
+    remaining, free, order = [*zip(axes, taken_sizes, strict=True)], [*unit_axes], []
     for size in sizes:
         if remaining and remaining[0][1] == size:
             order.append(remaining.pop(0)[0])

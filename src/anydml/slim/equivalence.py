@@ -97,7 +97,7 @@ class EquivalenceChecker:
 
         Args:
             before: the analyses of a graph.
-            after: those of another graph, whose nodes that compute are the same.
+            after: the analyses of another graph, which has the same nodes that compute.
             is_compared: whether to compare them also at the sizes of these analyses.
         """
         if self._are_proved(before.graph, after.graph):

@@ -46,7 +46,7 @@ def write(
         sources: files that the model was read from, besides external data.
 
     Raises:
-        ModelError: it cannot be written, exists already, or its folder is not that of the external data.
+        ModelError: the file cannot be written, exists already, or its folder is not that of the external data.
     """
     path_text("write", target)
     old = external_files(model, folder.root)

@@ -24,7 +24,7 @@ class Op:
 
     Attributes:
         proto: the node in ONNX's format.
-        kind: its operator, prefixed with the domain unless that is ONNX's own.
+        kind: the operator's type, prefixed with the domain unless that is ONNX's own.
         inputs: names of values, empty for omitted ones.
         outputs: names of values, empty for omitted ones.
         captured: names that its subgraphs read, including their own values.

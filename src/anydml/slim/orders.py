@@ -62,8 +62,8 @@ class Order(NamedTuple):
                 perm += range(first + 1, last + 1)
         perm += [k for k in range(len(fine)) if k not in perm]
         # Leading axes of size 1 are kept, so that ranks stay the same.
-        ones = next((k for k, size in enumerate(self.sizes) if size != 1), 0)
-        return Order((*(1,) * ones, *fine), (*range(ones), *(k + ones for k in perm)))
+        leading_ones = next((k for k, size in enumerate(self.sizes) if size != 1), 0)
+        return Order((*(1,) * leading_ones, *fine), (*range(leading_ones), *(k + leading_ones for k in perm)))
 
     def of_constant(self, array: Array, sizes: Sequence[int]) -> Array | None:
         """Return a constant that broadcasts to a shape in this order, which must not merge axes of the shape."""

@@ -45,7 +45,7 @@ class FlatPiece(NamedTuple):
         source: number of the source; −1 for a fill.
         first_index: index of the piece's first element in the tensor.
         offset: index of its first element in the source.
-        digits: by descending steps; none has size 1, and adjacent ones cannot be merged.
+        digits: the digits, by descending steps; none has size 1, and adjacent ones cannot be merged.
         fill: bytes of an element if it is a fill.
     """
 

@@ -59,7 +59,7 @@ class Stage:
         graph: the new graph.
         title: the change of nodes that compute; empty if only movement changes.
         cost: cost of all movement, before and after.
-        differs: how results may differ; empty if every bit stays.
+        differs: how results may differ; empty if they are the same, bit for bit.
     """
 
     graph: Graph
@@ -83,7 +83,7 @@ class Stage:
 
 @dataclass
 class SlimmedModel:
-    """A slimmed model.
+    """A slimmed model, and what was changed.
 
     Attributes:
         original: the model that was given.
@@ -130,7 +130,7 @@ class _Composition:
         known_costs: costs of its own regions.
         before: cost of all movement before.
         after: cost of all movement after.
-        is_proved: whether it was proved equal to the graph before; if not, it is that graph.
+        is_proved: whether the graph was proved equal to the one before; otherwise it is the one before.
     """
 
     analyses: Analyses

@@ -141,11 +141,11 @@ class Plan:
         if size * sum(1 + len(self._ways.get(name, ())) for name in exprs) > MAX_SHARING:
             return shared
         for name in exprs:
-            for way in (old[name], *self._ways.get(name, ())):
-                if way is not shared[name]:
-                    price = cost(*{**shared, name: way}.values())
+            for candidate in (old[name], *self._ways.get(name, ())):
+                if candidate is not shared[name]:
+                    price = cost(*{**shared, name: candidate}.values())
                     if price < best:
-                        shared[name], best = way, price
+                        shared[name], best = candidate, price
         return shared
 
     def _exprs(self, region: Region) -> Mapping[str, Expr]:
@@ -167,7 +167,7 @@ class Plan:
             return self._regions.original(name, {})
         if self._is_foldable(name):
             return self.builder.constant(name, value.sizes)
-        ways = self._ways[name] = [self._regions.original(name, {data: self._expr(data) for data in value.data})]
+        candidates = self._ways[name] = [self._regions.original(name, {data: self._expr(data) for data in value.data})]
         for pieces in value.pieces:
             if pieces is None or (len(pieces) > 1 and self._left < 0):
                 continue
@@ -180,8 +180,8 @@ class Plan:
             search = Search(self.builder, self._stand_ins, sources.__getitem__, value.tensor.dtype)
             expr = search.cheapest(pieces, value.sizes)
             if expr is not None:
-                ways.append(expr)
-        return min(ways, key=self.builder.cost)
+                candidates.append(expr)
+        return min(candidates, key=self.builder.cost)
 
     def _is_foldable(self, name: str) -> bool:
         """Whether a value is moved from constants alone and is not much larger than these."""

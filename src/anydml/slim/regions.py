@@ -24,11 +24,11 @@ class Region:
     """Movement nodes that are connected or read the same value.
 
     Attributes:
-        ops: its nodes in order.
+        ops: the nodes, in order.
         results: names of its values that are read outside.
-        before: its cost in the model.
-        after: its cost once it is composed.
-        refused: why its nodes must stay; empty if they need not.
+        before: the cost in the model.
+        after: the cost after composition.
+        refused: why the nodes must stay; empty if they need not.
         kinds_before: the operators of its nodes.
         kinds_after: the operators of the nodes that replace them.
     """

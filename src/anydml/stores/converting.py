@@ -12,7 +12,7 @@ from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.moves.composer import Composer
 from anydml.paths import path_text
-from anydml.stores.arguments import COUNT, checked
+from anydml.stores.argument_checks import COUNT, checked
 from anydml.stores.checkpoints.composed import ComposedTensors
 from anydml.stores.checkpoints.model_layouts import cached_layout
 from anydml.stores.checkpoints.output_files import Change, plan_checkpoint

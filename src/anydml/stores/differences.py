@@ -30,7 +30,7 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of `compare`.
+    """The result of `compare`: differences and remarks.
 
     Attributes:
         differences: the differences, first those of names, dtypes and shapes.

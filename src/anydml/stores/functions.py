@@ -11,7 +11,7 @@ import numpy as np
 
 from anydml.errors import BindingError
 from anydml.operators.base import OperatorDesc
-from anydml.stores.arguments import LIST, Kind, checked, refusal
+from anydml.stores.argument_checks import LIST, Kind, checked, refusal
 from anydml.stores.formats.block_types import name_of
 from anydml.stores.formats.store import Checkpoint, Store
 from anydml.stores.formats.target import Content, Target
@@ -46,7 +46,7 @@ def plan_function(
     Args:
         copier: makes the copy of the function that runs on traced arrays.
         function: the function, called with a traced array for each store.
-        name: its name in errors.
+        name: the function's name in errors.
         inputs: as for `Fused.plan`.
         outputs: as for `Fused.plan`.
         memory: as for `Fused.plan`.

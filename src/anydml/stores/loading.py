@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from anydml.errors import ModelError
 from anydml.moves import Fill
-from anydml.stores.arguments import PATHS, Kind, checked
+from anydml.stores.argument_checks import PATHS, Kind, checked
 from anydml.stores.checkpoints.composed import WholeTensors, compose_stored, program_of
 from anydml.stores.checkpoints.model_config import config_beside
 from anydml.stores.checkpoints.output_files import Change
@@ -41,7 +41,7 @@ def plan_load(
 
     Args:
         model: a checkpoint, as in `anydml.stores.reshard`, or an open one; or several, as there.
-        rank: that loads, from 0.
+        rank: the rank that loads, from 0.
         ranks: the number of tensor-parallel ranks that share the tensors, or of ranks of each kind by name, as in
             `anydml.stores.reshard`; those of ``tp`` are consecutive, then those of ``ep``, ``fsdp``, ``pp``.
         layout: rules and axes, as in `anydml.stores.reshard`.

@@ -21,7 +21,7 @@ from anydml.files.json_path import JsonPath, show
 from anydml.files.located import locate
 from anydml.paths import path_text
 from anydml.progress import progress_bar
-from anydml.stores.arguments import checked
+from anydml.stores.argument_checks import checked
 from anydml.stores.checkpoints.beside import Sums, sums_beside
 from anydml.stores.checkpoints.selecting import Selection, Strings
 from anydml.stores.formats.block_types import DTYPES_OF_BLOCKS, blocks_of, is_of_blocks, name_of, shape_in_elements
@@ -43,7 +43,7 @@ _SUM = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class Manifest:
-    """A manifest.
+    """The checksums of a checkpoint's tensors.
 
     Attributes:
         described: shapes and dtypes of tensors, by name.

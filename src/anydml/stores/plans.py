@@ -33,7 +33,7 @@ class Plan(BasePlan):
         totals: the bytes and requests of all blocks; a request is a run of a plain file, or a chunk.
         threads: the number of threads that read, move and write.
         resumed: after `run`, the number of blocks that an earlier run had finished.
-        moved: the program as it was given; None where it is one of many alike tensors.
+        moved: the program as it was given; None if it is compact, for many alike tensors.
         was_there: after `run`, whether the same plan had written all outputs before, so that nothing was left to do.
         remarks: further lines for users.
         upload: the upload of the complete outputs; None if they are local.

@@ -12,7 +12,7 @@ from anydml.errors import BindingError
 from anydml.files.addresses import Address, check_written
 from anydml.files.json_path import JsonPath, names, show
 from anydml.files.located import locate
-from anydml.stores.arguments import SIZES, checked
+from anydml.stores.argument_checks import SIZES, checked
 from anydml.stores.checkpoints.casting import array_as
 from anydml.stores.formats.inside_files import PathInFile, locate_inside, remarks_on_reading
 from anydml.stores.formats.opening import open as open_store

@@ -13,7 +13,7 @@ from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.moves.composer import Composer
 from anydml.paths import path_text
-from anydml.stores.arguments import COUNT, checked
+from anydml.stores.argument_checks import COUNT, checked
 from anydml.stores.checkpoints.apply_rules import apply_rule
 from anydml.stores.checkpoints.composed import ComposedTensors, WholeTensors, compose_stored, program_of
 from anydml.stores.checkpoints.layout_rules import read_layout

@@ -97,7 +97,7 @@ def memory_of(name: str, memory: int | str) -> int:
     """Return bytes of memory, of which a part is for the buffers of each side.
 
     Raises:
-        BindingError: they are not enough.
+        BindingError: the memory is not enough.
     """
     size = parse_size(memory)
     if size < MIN_MEMORY:
@@ -112,7 +112,7 @@ class TensorStream:
 
     Args:
         composer: the composer of their values.
-        tensors: by name.
+        tensors: the tensors by name.
         memory: bytes of all buffers beside the parts.
     """
 

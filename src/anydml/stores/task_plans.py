@@ -18,10 +18,10 @@ from anydml.errors import BindingError
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
 from anydml.paths import path_text
-from anydml.stores.arguments import checked
+from anydml.stores.argument_checks import checked
 from anydml.stores.formats.inside_files import PathInFile, absolute_path, locate_inside
 from anydml.stores.formats.safetensors import parse_json
-from anydml.stores.formats.zarr_texts import is_text
+from anydml.stores.formats.zarr_strings import holds_strings
 from anydml.stores.planning.block_shapes import size_of
 from anydml.stores.planning.grid_blocking import GridBlocking
 from anydml.stores.plans import Plan
@@ -112,7 +112,7 @@ def run_task(file: str | os.PathLike[str], task_number: int, progress: bool | Ca
     Nothing is done if `finish_tasks` has given the outputs their names.
 
     Args:
-        file: what `plan_tasks` wrote.
+        file: the file that `plan_tasks` wrote.
         task_number: the number of the task, from 0.
         progress: as in `Plan.run`.
 
@@ -144,7 +144,7 @@ def finish_tasks(file: str | os.PathLike[str], progress: bool | Callable[[int], 
     """Write the blocks that no task has written, and give the outputs their names.
 
     Args:
-        file: what `plan_tasks` wrote.
+        file: the file that `plan_tasks` wrote.
         progress: as in `Plan.run`.
 
     Returns:
@@ -208,7 +208,7 @@ def _read_plan(name: str, file: str | os.PathLike[str]) -> tuple[Plan, Mapping[s
 
 def _text_bytes(plan: Plan) -> int:
     """Return bytes of the files that hold strings of any length, whose elements a plan counts as numbers."""
-    return sum(map(_bytes_inside, {store.path for store in plan.inputs if is_text(store.dtype)}))
+    return sum(map(_bytes_inside, {store.path for store in plan.inputs if holds_strings(store.dtype)}))
 
 
 def _bytes_inside(folder: Path) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 from anydml.errors import ModelError
 from anydml.files.json_path import show
 from anydml.progress import progress_bar
-from anydml.stores.arguments import FLAG, checked
+from anydml.stores.argument_checks import FLAG, checked
 from anydml.stores.checkpoints.beside import differences_beside
 from anydml.stores.checkpoints.casting import dtype_of
 from anydml.stores.checkpoints.presets import LayoutName
@@ -48,7 +48,7 @@ def verify(
 
     Args:
         first: a checkpoint, as in `anydml.stores.reshard`, or a manifest; or a Zarr array or group, or a .npy file.
-        second: another one.
+        second: the other checkpoint.
         layout: rules for the first, as in `anydml.stores.reshard`; the second must contain their results.
         to: as in `anydml.stores.convert`, instead of a layout.
         memory: bytes of all buffers together, or a string such as ``"256MB"``.

@@ -55,12 +55,12 @@ def compare_arrays(
 
     Args:
         first: a Zarr array or group, or a .npy file.
-        second: another one.
+        second: the other array or group.
         memory: as in `anydml.stores.verify`.
         progress: as in `verify`.
 
     Raises:
-        ModelError: one cannot be read, or only one is a group.
+        ModelError: an array cannot be read, or only one of the two is a group.
         BindingError: the memory is too small.
     """
     sides = [locate_inside("verify", path) for path in (first, second)]

@@ -146,7 +146,7 @@ def _places(function: Function, values: Sequence[Any], shapes: Sequence[Any], de
 
     Args:
         function: the function.
-        values: its arguments; those that are data are ignored.
+        values: the arguments; data is ignored.
         shapes: by parameter, the data's shape, or a list of shapes for a list of arrays; None for other parameters.
         device: the device of the results.
     """

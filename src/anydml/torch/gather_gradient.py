@@ -9,7 +9,7 @@ import torch
 
 from anydml.arrays.pytorch import TorchAdapter
 from anydml.arrays.receive import check_place
-from anydml.functions.arguments import check_word
+from anydml.functions.argument_conversion import check_word
 from anydml.infer import axis_of, picked_axis
 from anydml.operators.registry import FUNCTIONS
 from anydml.torch.batching import batch_first

@@ -14,7 +14,7 @@ from anydml import functions
 from anydml.arrays.native_arrays import is_native
 from anydml.arrays.pytorch import TorchAdapter
 from anydml.core import native
-from anydml.functions.arguments import host_integers
+from anydml.functions.argument_conversion import host_integers
 from anydml.functions.public_functions import derived
 from anydml.operators.function import Function, Parameter
 from anydml.operators.registry import FUNCTIONS

@@ -15,7 +15,7 @@ from anydml import infer
 from anydml.arrays.pytorch import MOVABLE_DEVICES, TorchAdapter
 from anydml.arrays.receive import check_alike, check_host, check_place
 from anydml.fields import integer
-from anydml.functions.arguments import check_data, check_mask, check_word, index_dtype_error
+from anydml.functions.argument_conversion import check_data, check_mask, check_word, index_dtype_error
 from anydml.operators.function import Function, Inferred
 from anydml.operators.split_training import check_list
 from anydml.symbols import holds, is_symbol

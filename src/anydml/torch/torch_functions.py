@@ -14,7 +14,7 @@ import torch
 from anydml.arrays.pytorch import MOVABLE_DEVICES, TorchAdapter, is_recorded
 from anydml.errors import AnydmlError
 from anydml.fields import type_error
-from anydml.functions.arguments import converted
+from anydml.functions.argument_conversion import converted
 from anydml.operators.function import Function, Parameter
 from anydml.torch.transforms import call
 
@@ -89,8 +89,8 @@ def _check_types(function: Function, values: list[Any]) -> None:
     """Check the types of arguments that PyTorch rejected, whose own message has several lines.
 
     Raises:
-        DescError: one has another type.
-        BindingError: one is a nested tensor, for which PyTorch calls no operator.
+        DescError: an argument has another type.
+        BindingError: an argument is a nested tensor, for which PyTorch calls no operator.
     """
     for k, (parameter, value) in enumerate(zip(function.parameters, values, strict=True)):
         tensors = value if parameter.kind == "Arrays" and isinstance(value, (list, tuple)) else [value]

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from anydml.functions import arguments as own_arguments
+from anydml.functions import argument_conversion as own_arguments
 from anydml.functions.call_plans import check_size
 from anydml.infer import axis_of
 from anydml.moves.accesses import strided
@@ -32,7 +32,7 @@ def check_out(name: str, out: Any) -> None:
     """Check that `out` is None.
 
     Raises:
-        FuseError: it is not.
+        FuseError: `out` is given.
     """
     if out is not None:
         raise refusal(f"{name} with out", "use the result instead")

@@ -17,6 +17,7 @@ import numpy as np
 
 from anydml.moves.pieces import Piece
 from anydml.moves.value import MAX_PIECES, Value
+from anydml.tracing.array_verbs import cut, fill, join
 from anydml.tracing.assigning import replaced
 from anydml.tracing.indexing import indexed, is_basic
 from anydml.tracing.open_sizes import is_open
@@ -25,7 +26,6 @@ from anydml.tracing.structure import leaves
 from anydml.tracing.trace import TracedArray, check_dtype
 from anydml.tracing.traced_ndarray import TracedNdarray
 from anydml.tracing.traced_tensor import TracedTensor
-from anydml.tracing.verbs import cut, fill, join
 
 _COPYING_IN_BOTH = "empty_like full_like hstack ones_like repeat roll stack take tile tril triu vstack where zeros_like"
 _COPYING_IN_NUMPY = (
@@ -58,9 +58,9 @@ class _Assignable:
     """Additional fields of own arrays.
 
     Attributes:
-        sharing_results: the results that may share its memory, and the words that returned them.
-        parts: its parts, in the order in which they were made.
-        slabs: its rows in groups, if single rows were assigned.
+        sharing_results: the results that may share the array's memory, and the words that returned them.
+        parts: the parts of the array, in the order of their creation.
+        slabs: the rows of the array in groups, if single rows were assigned.
     """
 
     __slots__ = ()
@@ -167,8 +167,8 @@ def note_sharing(trace: Any, name: str, arguments: Sequence[Any], keywords: Mapp
     Args:
         trace: the arrays' trace.
         name: the word's name.
-        arguments: its arguments.
-        keywords: its keyword arguments.
+        arguments: the arguments of the word.
+        keywords: the keyword arguments of the word.
         result: the word's result.
     """
     if name in COPYING_WORDS[issubclass(trace.kind, TracedTensor)] or (
@@ -252,7 +252,7 @@ def check_unshared(base: Any) -> None:
     """Check that no other result may share an assignable array's memory.
 
     Raises:
-        FuseError: one may.
+        FuseError: another result may share the memory.
     """
     base.sharing_results = [(reference, name) for reference, name in base.sharing_results if reference() is not None]
     for _, name in base.sharing_results:

@@ -9,6 +9,7 @@ import numpy as np
 
 from anydml.moves.open_numbers import are_same, is_one, is_zero, smaller
 from anydml.moves.value import Value
+from anydml.tracing.array_verbs import broadcast_part, cast, cut, reshape
 from anydml.tracing.constants import arrays_of, check_torch_mask, is_list
 from anydml.tracing.indexing import selected_box
 from anydml.tracing.open_sizes import is_open
@@ -16,7 +17,6 @@ from anydml.tracing.putting import Along, choose_by_mask, put, put_at_indices
 from anydml.tracing.refusing import fuse_error, refusal
 from anydml.tracing.structure import leaves
 from anydml.tracing.trace import TracedArray
-from anydml.tracing.verbs import broadcast_part, cast, cut, reshape
 
 
 def replaced(x: TracedArray, key: Any, value: Any) -> TracedArray:
@@ -24,7 +24,7 @@ def replaced(x: TracedArray, key: Any, value: Any) -> TracedArray:
 
     Args:
         x: the array.
-        key: what NumPy allows between brackets.
+        key: a key as NumPy accepts between brackets.
         value: the new elements, which broadcast: an array of x's dtype, or constants.
 
     Raises:

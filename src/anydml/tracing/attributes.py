@@ -34,9 +34,9 @@ class Attributes:
 
         Args:
             value: the object.
-            mapping: its attributes by name.
+            mapping: the attributes of the object by name.
             classes: the classes whose attributes it has, too.
-            label: its name in messages.
+            label: the name of the object in messages.
             is_noted: whether changes of its attributes are noticed.
         """
         self._owners.append(_Owner(value, mapping, classes, label, is_noted, set()))

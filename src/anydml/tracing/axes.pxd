@@ -1,4 +1,4 @@
 from anydml.tracing.traced_fields cimport TracedFields
-from anydml.tracing.verbs cimport permute
+from anydml.tracing.array_verbs cimport permute
 
 cpdef transpose(TracedFields x, axes=*)

@@ -14,11 +14,11 @@ from anydml.moves.accesses import strided
 from anydml.moves.sizing import Integers
 from anydml.operators.axis_functions import roll_rule, shift_along
 from anydml.text import count_noun
-from anydml.tracing import verbs
+from anydml.tracing import array_verbs
+from anydml.tracing.array_verbs import apply_rule, axes_of, axis_of, cut, distinct_axes, permute, shape_with
 from anydml.tracing.constants import whole_numbers
 from anydml.tracing.refusing import fuse_error, refusal
 from anydml.tracing.trace import TracedArray
-from anydml.tracing.verbs import apply_rule, axes_of, axis_of, cut, distinct_axes, permute, shape_with
 
 
 def reshape(x: TracedArray, shape: Any, order: Any = "C", newshape: Any = None, copy: Any = None) -> TracedArray:
@@ -31,7 +31,7 @@ def reshape(x: TracedArray, shape: Any, order: Any = "C", newshape: Any = None, 
         raise fuse_error(f"cannot reshape {x!r} into shape {new_shape}: {_misfit(new_shape, x.count)}")
     if copy is not None and not copy and not _is_view(x, sizes, order):
         raise fuse_error(f"{x!r} cannot be reshaped into {new_shape} without a copy: leave copy=False out")
-    return transpose(verbs.reshape(transpose(x), sizes[::-1])) if order == "F" else verbs.reshape(x, sizes)
+    return transpose(array_verbs.reshape(transpose(x), sizes[::-1])) if order == "F" else array_verbs.reshape(x, sizes)
 
 
 def _misfit(shape: Any, count: int) -> str:
@@ -78,7 +78,7 @@ def flatten(x: TracedArray, start_dim: int = 0, end_dim: int = -1) -> TracedArra
     if first > last:
         raise fuse_error(f"start_dim {start_dim} comes after end_dim {end_dim}")
     sizes = x.shape or (1,)
-    return verbs.reshape(x, (*sizes[:first], math.prod(sizes[first : last + 1]), *sizes[last + 1 :]))
+    return array_verbs.reshape(x, (*sizes[:first], math.prod(sizes[first : last + 1]), *sizes[last + 1 :]))
 
 
 def unflatten(x: TracedArray, dim: int, sizes: Sequence[int]) -> TracedArray:
@@ -87,7 +87,7 @@ def unflatten(x: TracedArray, dim: int, sizes: Sequence[int]) -> TracedArray:
     parts = _with_inferred_size(sizes, x.shape[axis])
     if not parts:
         raise fuse_error(f"unflatten: sizes {[*sizes]} do not multiply to {x.shape[axis]}")
-    return verbs.reshape(x, shape_with(x, axis, *parts))
+    return array_verbs.reshape(x, shape_with(x, axis, *parts))
 
 
 def transpose(x: TracedArray, axes: Any = None) -> TracedArray:
@@ -163,7 +163,7 @@ def squeeze(x: TracedArray, axis: Any = None, is_strict: bool = True) -> TracedA
     removed = {k for k in axes if k < x.ndim and x.shape[k] == 1}
     if is_strict and axis is not None and len(removed) < len(axes):
         raise fuse_error(f"cannot squeeze axis {axis} of {x!r}: its size is not 1")
-    return verbs.reshape(x, [n for k, n in enumerate(x.shape) if k not in removed])
+    return array_verbs.reshape(x, [n for k, n in enumerate(x.shape) if k not in removed])
 
 
 def expand_dims(x: TracedArray, axis: Any) -> TracedArray:
@@ -172,14 +172,14 @@ def expand_dims(x: TracedArray, axis: Any) -> TracedArray:
         return x.new_array(x.value.with_axis(axis))
     rank, sizes = x.ndim + (len(axis) if isinstance(axis, (tuple, list)) else 1), iter(x.shape)
     new_axes = distinct_axes(axis, rank)
-    return verbs.reshape(x, [1 if k in new_axes else next(sizes) for k in range(rank)])
+    return array_verbs.reshape(x, [1 if k in new_axes else next(sizes) for k in range(rank)])
 
 
 def at_least(x: TracedArray, rank: int) -> TracedArray:
     """Prepend axes of size 1 up to a rank; to a matrix, a third axis is appended, as NumPy does."""
     if rank == 3 and x.ndim in (1, 2):
-        return verbs.reshape(x, (*(1,) * (2 - x.ndim), *x.shape, 1))
-    return verbs.reshape(x, (*(1,) * (rank - x.ndim), *x.shape))
+        return array_verbs.reshape(x, (*(1,) * (2 - x.ndim), *x.shape, 1))
+    return array_verbs.reshape(x, (*(1,) * (rank - x.ndim), *x.shape))
 
 
 def at_least_each(arrays: Sequence[Any], rank: int) -> Any:

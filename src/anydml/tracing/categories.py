@@ -33,7 +33,7 @@ def is_renamed_generator_maker(value: Any, name: str) -> bool:
 
     Args:
         value: the object.
-        name: its name in the code.
+        name: the name of the object in the code.
     """
     if name.rpartition(".")[2] in GENERATOR_MAKERS:
         return False

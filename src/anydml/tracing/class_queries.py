@@ -86,7 +86,7 @@ def refuse_type_of_traced(frame: types.FrameType) -> None:
     lists and dicts, are not copied.
 
     Raises:
-        FuseError: it may.
+        FuseError: the code may do that.
     """
     code = frame.f_code
     is_copied = frame.f_builtins.get("type") is not type

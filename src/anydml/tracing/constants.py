@@ -61,7 +61,7 @@ def require_untraced(value: Any) -> Any:
     """Return an argument that determines a shape.
 
     Raises:
-        FuseError: it is traced.
+        FuseError: the value is traced.
     """
     if isinstance(value, TracedArray):
         raise with_needed_argument(
@@ -78,7 +78,7 @@ def constant_array(value: Any) -> Array:
     """Convert constants of any library to a NumPy array; open numbers are pinned.
 
     Raises:
-        FuseError: they are traced, or there are more than 2²⁸.
+        FuseError: the numbers are traced, or there are more than 2²⁸.
     """
     is_array = isinstance(require_untraced(value), np.ndarray) or adapter_of(value) is not None
     array: Array = read_argument("a constant", value)[0] if is_array else np.asarray(value)
@@ -130,7 +130,7 @@ def torch_indices(value: Any, dtypes: Sequence[str] = TORCH_INDEX_DTYPES) -> Any
         dtypes: the dtypes that a tensor may have.
 
     Raises:
-        FuseError: they are a tensor of another dtype.
+        FuseError: the indices are a tensor of another dtype.
     """
     indices = traced_or_constant(value)
     is_tensor = not isinstance(value, (TracedArray, np.ndarray)) and adapter_of(value) is not None

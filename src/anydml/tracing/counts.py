@@ -11,9 +11,9 @@ class Counts(NamedTuple):
     """Counts of the calls of a fused function.
 
     Attributes:
-        traces: how often the function was traced.
-        fused: how many calls used a trace.
-        unfused: how many calls ran the function as it stands, since tracing would have taken longer.
+        traces: the number of traces of the function.
+        fused: the number of calls that used a trace.
+        unfused: the number of calls that ran the function without a trace, since tracing would have taken longer.
     """
 
     traces: int

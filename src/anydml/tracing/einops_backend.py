@@ -10,7 +10,7 @@ from typing import Any
 
 from einops._backends import AbstractBackend, _type2backend
 
-from anydml.tracing import axes, join_split, verbs
+from anydml.tracing import array_verbs, axes, join_split
 from anydml.tracing.assignable_arrays import ASSIGNABLE_CLASSES, note_sharing
 from anydml.tracing.constants import trace_of
 from anydml.tracing.refusing import named_errors, refusal
@@ -39,7 +39,7 @@ class TracedBackend(AbstractBackend):  # type: ignore[misc]  # einops has no typ
 
     def transpose(self, x: TracedArray, axes: Sequence[int]) -> TracedArray:
         """Permute axes."""
-        return _track(x, verbs.permute(x, tuple(axes)))
+        return _track(x, array_verbs.permute(x, tuple(axes)))
 
     def reduce(self, x: TracedArray, operation: str, axes: Sequence[int]) -> TracedArray:
         """Refuse: reductions and products compute."""
@@ -61,7 +61,7 @@ class TracedBackend(AbstractBackend):  # type: ignore[misc]  # einops has no typ
     def concat(self, tensors: Sequence[Any], axis: int) -> TracedArray:
         """Concatenate along an axis."""
         with named_errors("einops"):
-            return verbs.join_native([*map(trace_of(tensors).array, tensors)], axis)
+            return array_verbs.join_native([*map(trace_of(tensors).array, tensors)], axis)
 
     def is_float_type(self, x: TracedArray) -> bool:
         """Whether the dtype is floating-point."""

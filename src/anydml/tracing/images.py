@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from anydml.tracing.array_verbs import cut, fill, permute, reshape, windows
 from anydml.tracing.axes import swapaxes
 from anydml.tracing.constants import refuse_negative, whole_numbers
 from anydml.tracing.join_split import repeat_elements
@@ -16,7 +17,6 @@ from anydml.tracing.picking import pick
 from anydml.tracing.putting import Along, AtIndices, put
 from anydml.tracing.refusing import fuse_error, refusal
 from anydml.tracing.trace import TracedArray
-from anydml.tracing.verbs import cut, fill, permute, reshape, windows
 
 
 def pixel_shuffle(x: TracedArray, upscale_factor: int, is_depth_last: bool = False) -> TracedArray:

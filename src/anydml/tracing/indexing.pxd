@@ -1,6 +1,6 @@
 from anydml.moves.open_numbers cimport larger, smaller
 from anydml.tracing.traced_fields cimport TracedFields
-from anydml.tracing.verbs cimport permute, reshape, window
+from anydml.tracing.array_verbs cimport permute, reshape, window
 
 cpdef indexed(x, key)
 cdef list _key_items(TracedFields x, key)

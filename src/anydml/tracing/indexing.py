@@ -11,12 +11,12 @@ import numpy as np
 from anydml.errors import FuseIndexError
 from anydml.moves.open_numbers import larger, smaller
 from anydml.text import count_noun
+from anydml.tracing.array_verbs import broadcast, common_shape, permute, reshape, window
 from anydml.tracing.constants import TORCH_KEY_DTYPES, Array, constant_array, torch_indices, whole_number
 from anydml.tracing.open_sizes import OpenSize
 from anydml.tracing.refusing import fuse_error, named_errors, refusal
 from anydml.tracing.short_integers import ShortInteger
 from anydml.tracing.trace import TracedArray
-from anydml.tracing.verbs import broadcast, common_shape, permute, reshape, window
 
 
 def indexed(x: TracedArray, key: Any) -> TracedArray:

@@ -15,13 +15,7 @@ from anydml.fields import MAX_ITEMS
 from anydml.moves.sizing import Integers
 from anydml.operators.repeating import repeat_rule
 from anydml.operators.tile import tile_rule
-from anydml.tracing.axes import at_least, expand_dims, ravel, swapaxes, transpose
-from anydml.tracing.constants import arrays_of, constant_array, dtype_of, is_list, trace_of, whole_number, whole_numbers
-from anydml.tracing.indexing import at
-from anydml.tracing.refusing import fuse_error, refusal
-from anydml.tracing.structure import leaves
-from anydml.tracing.trace import TracedArray, with_needed_argument
-from anydml.tracing.verbs import (
+from anydml.tracing.array_verbs import (
     apply_rule,
     astype,
     axis_of,
@@ -34,6 +28,12 @@ from anydml.tracing.verbs import (
     shape_with,
     split_axis,
 )
+from anydml.tracing.axes import at_least, expand_dims, ravel, swapaxes, transpose
+from anydml.tracing.constants import arrays_of, constant_array, dtype_of, is_list, trace_of, whole_number, whole_numbers
+from anydml.tracing.indexing import at
+from anydml.tracing.refusing import fuse_error, refusal
+from anydml.tracing.structure import leaves
+from anydml.tracing.trace import TracedArray, with_needed_argument
 
 
 def concatenate(arrays: Sequence[TracedArray], axis: Any = 0, dtype: Any = None) -> TracedArray:

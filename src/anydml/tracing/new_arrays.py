@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from anydml.tracing.array_verbs import astype, broadcast, fill
 from anydml.tracing.assigning import array_of
 from anydml.tracing.axes import at_least, reshape
 from anydml.tracing.constants import dtype_of, trace_of
 from anydml.tracing.refusing import fuse_error, refusal
 from anydml.tracing.structure import leaves
 from anydml.tracing.trace import TracedArray
-from anydml.tracing.verbs import astype, broadcast, fill
 
 
 def like(x: TracedArray, dtype: Any = None, shape: Any = None, fill_value: Any = None) -> TracedArray:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from anydml.tracing import axes, join_split, verbs
+from anydml.tracing import array_verbs, axes, join_split
 from anydml.tracing.trace import Trace, TracedArray
 from anydml.tracing.words import ElementDependentWord, LazyModule, Table, Word, call_word, lines
 
@@ -34,7 +34,7 @@ def call_numpy(trace: Trace, function: Any, arguments: Sequence[Any], keywords: 
 
 
 def _size(x: TracedArray, axis: Any = None) -> int:
-    return math.prod(x.shape[k] for k in verbs.axes_of(x, axis))
+    return math.prod(x.shape[k] for k in array_verbs.axes_of(x, axis))
 
 
 NUMPY: Table = {
@@ -82,8 +82,8 @@ NUMPY: Table = {
     **lines("tile", join_split.tile, "@A reps"),
     **lines("repeat", join_split.repeat, "@a repeats axis=None"),
     **lines("resize", replacing.resize, "@a new_shape"),
-    **lines("broadcast_to", verbs.broadcast, "@array shape -subok"),
-    **lines("broadcast_arrays", verbs.broadcast_all, "@*args -subok"),
+    **lines("broadcast_to", array_verbs.broadcast, "@array shape -subok"),
+    **lines("broadcast_arrays", array_verbs.broadcast_all, "@*args -subok"),
     **lines("meshgrid", join_split.meshgrid, "@*xi indexing='xy' sparse=False -copy"),
     # Selection
     **lines("take", selecting.take, "@a indices axis=None -out mode='raise'"),
@@ -117,7 +117,7 @@ NUMPY: Table = {
     **lines("require", new_arrays.as_array, "a dtype=None -requirements"),
     **lines("copyto", assignable_arrays.copy_into, "dst src -casting where=True"),
     **lines("real", axes.real, "@val"),
-    **lines("astype", verbs.astype, "@x dtype -copy -device"),
+    **lines("astype", array_verbs.astype, "@x dtype -copy -device"),
     # Sizes
     **lines("shape", lambda x: x.shape, "@a"),
     **lines("ndim", lambda x: x.ndim, "@a"),
@@ -129,7 +129,7 @@ NUMPY: Table = {
 
 METHODS: Table = {
     **{name: NUMPY[name] for name in ("swapaxes", "ravel", "squeeze", "repeat", "take", "diagonal", "choose", "copy")},
-    **lines("astype", verbs.astype, "@x dtype -order -casting -subok -copy"),
+    **lines("astype", array_verbs.astype, "@x dtype -order -casting -subok -copy"),
     **lines("reshape", axes.reshape, "@a *shape order='C' copy=None"),
     **lines("transpose", axes.transpose, "@a *axes=None"),
     **lines("flatten", axes.ravel, "@a order='C'"),

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from anydml.moves.open_numbers import larger
+from anydml.tracing.array_verbs import cut, fill, join, shape_with
 from anydml.tracing.constants import is_list, whole_numbers
 from anydml.tracing.join_split import stack, tile
 from anydml.tracing.open_sizes import is_open
 from anydml.tracing.refusing import fuse_error, refusal
 from anydml.tracing.trace import TracedArray
-from anydml.tracing.verbs import cut, fill, join, shape_with
 
 MODES = ("edge", "reflect", "symmetric", "wrap")
 """Modes that copy elements of the array itself."""
@@ -173,7 +173,7 @@ def pad_with_elements(x: TracedArray, axis: int, before: int, after: int, mode: 
         axis: 0 to rank − 1.
         before: elements before the first one.
         after: elements after the last one.
-        mode: one of `MODES`.
+        mode: a mode in `MODES`.
     """
     size = x.shape[axis]
     start, end = -before, size + after

@@ -15,10 +15,10 @@ from anydml.moves.move import Fill, Outside, every_lookup
 from anydml.moves.value import Value
 from anydml.moves.value_maker import ValueView
 from anydml.operators.gather_elements import gather_elements_rule
+from anydml.tracing.array_verbs import apply_rule, reshape, shape_with
 from anydml.tracing.constants import constant_array, constant_indices
 from anydml.tracing.refusing import CLAMPING_TAKE, fuse_error
 from anydml.tracing.trace import TracedArray, with_needed_argument
-from anydml.tracing.verbs import apply_rule, reshape, shape_with
 
 INDEX_DTYPES = frozenset(map(np.dtype, ("int32", "int64", "uint32", "uint64")))
 
@@ -42,11 +42,15 @@ def pick(x: TracedArray, indices: Any, axis: int, outside: Outside = "refuse") -
     """
     if isinstance(indices, TracedArray):
         return pick_points(x, [(axis, x.trace.array(indices))], outside)
-    given, size = constant_array(indices), x.shape[axis]
-    if outside == "clamp" and given.size:
-        given = np.clip(given, -size, size - 1) if given.dtype.kind == "i" else np.minimum(given, np.uint64(size - 1))
-    given = constant_indices(given, size)
-    return reshape(_pick_by_runs(x, given.reshape(-1), axis), shape_with(x, axis, *given.shape))
+    constant_numbers, size = constant_array(indices), x.shape[axis]
+    if outside == "clamp" and constant_numbers.size:
+        constant_numbers = (
+            np.clip(constant_numbers, -size, size - 1)
+            if constant_numbers.dtype.kind == "i"
+            else np.minimum(constant_numbers, np.uint64(size - 1))
+        )
+    constant_numbers = constant_indices(constant_numbers, size)
+    return reshape(_pick_by_runs(x, constant_numbers.reshape(-1), axis), shape_with(x, axis, *constant_numbers.shape))
 
 
 def _pick_by_runs(x: TracedArray, indices: Indices, axis: int) -> TracedArray:
@@ -71,16 +75,21 @@ def pick_points(x: TracedArray, picks: Sequence[tuple[int, TracedArray]], outsid
     """
     for axis, indices in picks:
         _check(x, indices, axis, outside)
-    first, given = picks[0]
-    if not given.count:
+    first, first_indices = picks[0]
+    if not first_indices.count:
         others = {axis for axis, _ in picks[1:]}
         sizes = [
-            n for k, size in enumerate(x.shape) if k not in others for n in (given.shape if k == first else (size,))
+            n
+            for k, size in enumerate(x.shape)
+            if k not in others
+            for n in (first_indices.shape if k == first else (size,))
         ]
         return x.new_array(Value(tuple(sizes), x.itemsize, ()))
     values = [(axis, indices.value, indices.element.name) for axis, indices in picks]
     if len(values) == 1:
-        return x.new_array(x.trace.composer.pick(x.value, given.value, given.element.name, first, outside))
+        return x.new_array(
+            x.trace.composer.pick(x.value, first_indices.value, first_indices.element.name, first, outside)
+        )
     return x.new_array(x.trace.composer.pick_points(x.value, values, outside))
 
 

@@ -17,11 +17,11 @@ from anydml.operators.diagonal_matrix import BEYOND_DIAGONALS, diagonal_matrix_r
 from anydml.operators.element import Element
 from anydml.operators.element_wise_if import where_rule
 from anydml.operators.triangles import check_tril, check_triu
+from anydml.tracing.array_verbs import apply_rule, broadcast, common_shape, maker, native, reshape
 from anydml.tracing.constants import whole_number
 from anydml.tracing.picking import check_dtype_of, index_array
 from anydml.tracing.refusing import fuse_error, refusal
 from anydml.tracing.trace import TracedArray
-from anydml.tracing.verbs import apply_rule, broadcast, common_shape, maker, native, reshape
 
 _MASKS = frozenset(map(np.dtype, ("bool", "int8", "uint8")))
 

@@ -22,7 +22,7 @@ class _Source(NamedTuple):
     """A generator of random numbers.
 
     Attributes:
-        name: its name in errors.
+        name: the name of the generator in errors.
         state: a function that returns its state.
         is_private: whether only the function can have drawn from it, not another thread.
     """

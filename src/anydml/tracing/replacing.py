@@ -10,6 +10,19 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from anydml.errors import FuseIndexError
+from anydml.tracing.array_verbs import (
+    axis_of,
+    broadcast,
+    cast,
+    common_shape,
+    cut,
+    fill,
+    join,
+    native,
+    reshape,
+    shape_with,
+    sizes_of,
+)
 from anydml.tracing.axes import at_least, expand_dims, moveaxis, ravel
 from anydml.tracing.constants import (
     TORCH_KEY_DTYPES,
@@ -28,19 +41,6 @@ from anydml.tracing.putting import Along, AtIndices, check_same_dtype, choose_by
 from anydml.tracing.refusing import fuse_error, refusal
 from anydml.tracing.selecting import diagonal, diagonal_at, within
 from anydml.tracing.trace import TracedArray
-from anydml.tracing.verbs import (
-    axis_of,
-    broadcast,
-    cast,
-    common_shape,
-    cut,
-    fill,
-    join,
-    native,
-    reshape,
-    shape_with,
-    sizes_of,
-)
 
 
 def scatter(x: TracedArray, dim: int, index: Any, src: Any, reduce: Any = None) -> TracedArray:

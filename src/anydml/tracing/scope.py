@@ -51,9 +51,9 @@ class Scope:
         """Return a number that calls provide.
 
         Args:
-            argument_number: its place among these numbers.
-            value: its value in the traced call.
-            min_value: its minimum in all calls, if there is one.
+            argument_number: the place of the number among those that calls provide.
+            value: the number's value in the traced call.
+            min_value: the minimum in all calls, if there is one.
         """
         if min_value is not None:
             self._low[argument_number] = min_value

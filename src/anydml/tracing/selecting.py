@@ -11,7 +11,18 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from anydml.errors import FuseIndexError
 from anydml.text import count_noun
-from anydml.tracing import verbs
+from anydml.tracing import array_verbs
+from anydml.tracing.array_verbs import (
+    axes_of,
+    axis_of,
+    broadcast,
+    broadcast_all,
+    common_shape,
+    cut,
+    fill,
+    reshape,
+    shape_with,
+)
 from anydml.tracing.axes import at_least, expand_dims, moveaxis, ravel
 from anydml.tracing.constants import (
     arrays_of,
@@ -29,17 +40,6 @@ from anydml.tracing.picking import index_array, pick, pick_along
 from anydml.tracing.putting import choose_by_mask
 from anydml.tracing.refusing import CLAMPING_TAKE, fuse_error, refusal
 from anydml.tracing.trace import TracedArray
-from anydml.tracing.verbs import (
-    axes_of,
-    axis_of,
-    broadcast,
-    broadcast_all,
-    common_shape,
-    cut,
-    fill,
-    reshape,
-    shape_with,
-)
 
 
 def take(x: TracedArray, indices: Any, axis: Any = None, mode: str = "raise") -> TracedArray:
@@ -142,7 +142,7 @@ def narrow(x: TracedArray, dim: int, start: Any, length: int) -> TracedArray:
             raise fuse_error(f"length {size} exceeds a dimension of size {total}")
         if start.ndim or start.element.kind == "b":
             raise fuse_error(f"start is {start!r}, but must be a tensor of integers without dimensions")
-        narrowed = at(verbs.windows(x, axis, size, 1), axis, refuse_negative(start))
+        narrowed = at(array_verbs.windows(x, axis, size, 1), axis, refuse_negative(start))
         return moveaxis(narrowed, -1, axis)
     if getattr(start, "ndim", 0):
         raise fuse_error("start must be an integer, or a tensor without dimensions")
@@ -171,7 +171,7 @@ def sliding_window_view(x: TracedArray, window_shape: Any, axis: Any = None) -> 
     if len(lengths) != len(along):
         raise fuse_error("Must provide matching length window_shape and axis")
     for window_axis, length in zip(along, lengths, strict=True):
-        x = verbs.windows(x, window_axis, length, 1)
+        x = array_verbs.windows(x, window_axis, length, 1)
     return x
 
 
@@ -220,20 +220,20 @@ def where(mask: TracedArray, x: Any = None, y: Any = None) -> TracedArray:
     if mask.INDEXES_LIKE_TORCH:
         for number, array in zip((x, y), chosen, strict=True):
             _check_held(number, array.element)
-    return choose_by_mask(mask, *map(verbs.native, chosen))
+    return choose_by_mask(mask, *map(array_verbs.native, chosen))
 
 
 def _check_held(number: Any, dtype: np.dtype[Any]) -> None:
     """Check that a number fits a dtype, since NumPy would wrap it; unsigned types take negative ones, as in PyTorch.
 
     Raises:
-        FuseError: it does not.
+        FuseError: the number does not fit.
     """
     if type(number) is int and dtype.kind in "iu":
         greatest = int(np.iinfo(dtype).max)
-        least = -greatest if dtype.kind == "u" else -greatest - 1
-        if not least <= number <= greatest:
-            raise fuse_error(f"{number} in an array of {dtype}: it must be {least} to {greatest}")
+        lowest = -greatest if dtype.kind == "u" else -greatest - 1
+        if not lowest <= number <= greatest:
+            raise fuse_error(f"{number} in an array of {dtype}: it must be {lowest} to {greatest}")
     elif type(number) in (int, float) and dtype.kind not in "biu" and math.isfinite(number):
         # PyTorch refuses some of these numbers, and its versions convert the others differently.
         with np.errstate(over="ignore"):
@@ -250,7 +250,7 @@ def select_first(condlist: Sequence[Any], choicelist: Sequence[Any], default: An
     conditions = [trace.array(condition) for condition in condlist]
     if any(condition.element.kind != "b" for condition in conditions):
         raise fuse_error("conditions must be arrays of bools")
-    *choices, chosen = map(verbs.native, arrays_of(trace, (*choicelist, default), is_weak=True))
+    *choices, chosen = map(array_verbs.native, arrays_of(trace, (*choicelist, default), is_weak=True))
     shape = common_shape([array.shape for array in (*conditions, *choices, chosen)])
     for condition, choice in [*zip(conditions, choices, strict=True)][::-1]:
         chosen = choose_by_mask(condition, choice, chosen)

@@ -35,7 +35,7 @@ class ShortInteger:
     """An open integer of fewer than 64 bits, used like NumPy's.
 
     Args:
-        open_size: its value.
+        open_size: the value of the integer.
         number_type: NumPy's type.
     """
 
@@ -202,7 +202,7 @@ def _check(number: Any, dtype: np.dtype[Any]) -> None:
     """Check that a number fits a dtype, by guards if it is open.
 
     Raises:
-        OverflowError: it does not.
+        OverflowError: the number does not fit.
     """
     limits = np.iinfo(dtype)
     if number < int(limits.min) or number > int(limits.max):

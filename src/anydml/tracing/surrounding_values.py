@@ -72,7 +72,7 @@ class SurroundingValues:
 
         Args:
             read: returns the content.
-            label: its name.
+            label: the name of the container.
         """
         content = partial(_content, read)
         self._entries.append(_Entry(content, (*content(),), None, 0, label, (), eq))

@@ -63,7 +63,7 @@ class Surroundings:
         arguments: a structure of its arguments, of which objects that are neither arrays nor numbers are searched, too.
 
     Attributes:
-        objects: what was visited, by identity.
+        objects: the visited objects, by identity.
         names: all names in the code of the functions that were visited.
         unsteady: the name of a value that may differ whenever it is read; None if there is none.
         is_doubted: whether `unsteady` is only suspected, so that another trace may find none.
@@ -147,10 +147,10 @@ class Surroundings:
             elif category == "library" or not is_of_a_library(class_):
                 self._is_searched = False
 
-    def doubt(self, what: str) -> None:
+    def doubt(self, name: str) -> None:
         """Note the name of a value that may differ at every read, unless such a name is noted already."""
         if self.unsteady is None:
-            self.unsteady, self.is_doubted = what, True
+            self.unsteady, self.is_doubted = name, True
 
     def _visit_all(self) -> None:
         while len(self.objects) < MAX_VISITED:

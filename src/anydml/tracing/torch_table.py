@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from anydml.tracing import axes, constants, indexing, join_split, verbs
+from anydml.tracing import array_verbs, axes, constants, indexing, join_split
 from anydml.tracing.trace import Trace, TracedArray
 from anydml.tracing.words import ElementDependentWord, LazyModule, Table, Word, call_word, lines
 
@@ -47,7 +47,7 @@ def _transpose(x: TracedArray, dim0: int, dim1: int, others: Sequence[int]) -> T
 
 
 def _new_tensor(x: TracedArray, size: Any, dtype: Any, number: Any = None) -> TracedArray:
-    return verbs.fill(x, size, number, dtype)
+    return array_verbs.fill(x, size, number, dtype)
 
 
 def _pad(x: TracedArray, pad: Sequence[int], mode: str, value: Any) -> TracedArray:
@@ -126,7 +126,7 @@ TORCH: Table = {
     # Repetition
     **methods("expand expand_copy broadcast_to", join_split.expand, "*size|sizes|shape -implicit"),
     **methods("expand_as", lambda x, other: join_split.expand(x, other.shape), "@other"),
-    **lines("broadcast_tensors", verbs.broadcast_all, "@*tensors"),
+    **lines("broadcast_tensors", array_verbs.broadcast_all, "@*tensors"),
     **methods("repeat", join_split.tile_like_torch, "*repeats|sizes"),
     **methods("tile", join_split.tile, "*dims"),
     **methods("repeat_interleave", join_split.repeat, "repeats dim|axis=None -output_size"),
@@ -149,7 +149,7 @@ TORCH: Table = {
         selecting.embedding,
         "input|self @weight padding_idx=None max_norm=None -norm_type -scale_grad_by_freq -sparse",
     ),
-    **methods("unfold unfold_copy", verbs.windows, "dimension size step"),
+    **methods("unfold unfold_copy", array_verbs.windows, "dimension size step"),
     **lines("where", selecting.where, "@condition input|self=None other=None"),
     **methods("diagonal diagonal_copy", selecting.diagonal, "offset=0 dim1=0 dim2=1"),
     **lines("linalg_diagonal", selecting.diagonal, "@A offset=0 dim1=-2 dim2=-1"),
@@ -191,11 +191,11 @@ TORCH: Table = {
     **methods("new_zeros new_empty", _new_tensor, f"*size {_CREATION_PARAMETERS}"),
     **methods("new_ones", _new_tensor, f"*size {_CREATION_PARAMETERS}", number=1),
     **methods("new_empty_strided", _new_tensor, f"size -stride {_CREATION_PARAMETERS}"),
-    **methods("new_full", verbs.fill, f"size fill_value {_CREATION_PARAMETERS}"),
+    **methods("new_full", array_verbs.fill, f"size fill_value {_CREATION_PARAMETERS}"),
     **methods("fill_", assignable_arrays.filled, "value"),
     **methods("zero_", assignable_arrays.filled, value=0),
     **methods("copy_", assignable_arrays.copied, "src|other -non_blocking"),
-    **methods("fill", lambda x, value: verbs.fill(x, None, value), "value"),
+    **methods("fill", lambda x, value: array_verbs.fill(x, None, value), "value"),
     # Identities
     **methods("clone contiguous detach cpu alias_copy lift_fresh_copy detach_copy", lambda x: x, "-memory_format"),
     **methods("resolve_conj resolve_neg positive", lambda x: x),

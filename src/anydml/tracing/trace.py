@@ -11,7 +11,7 @@ import numpy as np
 
 from anydml.arrays import read_argument
 from anydml.errors import FuseAttributeError, FuseError, FuseTypeError
-from anydml.functions.arguments import is_movable
+from anydml.functions.argument_conversion import is_movable
 from anydml.memory.device_array import DeviceArray
 from anydml.moves.composer import Composer
 from anydml.moves.move import Access

@@ -48,11 +48,11 @@ def trace_call(
     Args:
         copier: makes the copy of the function that runs on traced arrays.
         function: the function.
-        name: its name in errors.
+        name: the function's name in errors.
         arguments: positional arguments.
         keywords: keyword arguments.
         call: the arrays and numbers of these arguments.
-        surroundings: what the function can reach.
+        surroundings: everything that the function can reach.
         is_open: whether integers stay open; False for functions that accept only integers.
         watched: returns a context in which the function is run.
 
@@ -139,7 +139,7 @@ class _OpenNumbers:
         is_in_key: whether they are part of the call's key, and so never open.
 
     Attributes:
-        count: how many there are.
+        count: the number of open numbers.
         paths: their meaning, in ascending order.
     """
 

@@ -37,8 +37,8 @@ class UnfusedCalls:
         function: the function.
 
     Attributes:
-        instructions: those that its traces have executed.
-        calls: how many calls ran without a trace.
+        instructions: the instructions that traces of the function have executed.
+        calls: the number of calls that ran without a trace.
         is_assigning: whether it may assign into arrays, so that it gets read-only views of the arguments.
         is_naming: whether it passes texts or dtypes to functions on arrays, some of which may make these compute.
         has_elements: whether it returns single elements, which traces return as arrays without dimensions.
@@ -70,17 +70,17 @@ class UnfusedCalls:
         if pattern is None or seconds_before is None or seconds_before > self._max_trace_times * self._trace_seconds:
             return MUST_TRACE
         start = perf_counter()
-        given = arguments, keywords
-        if has_tensors := _is_tensor(_first_array(given)):
-            given = _with_own_containers(arguments), _with_own_containers(keywords)
+        passed_arguments = arguments, keywords
+        if has_tensors := _is_tensor(_first_array(passed_arguments)):
+            passed_arguments = _with_own_containers(arguments), _with_own_containers(keywords)
         else:
             # Code that asks for classes must see NumPy's.
             views_of = partial(
                 joinable_views, is_joined=not self.instructions.asks_classes, is_writeable=not self.is_assigning
             )
-            given = views_of(arguments), views_of(keywords)
+            passed_arguments = views_of(arguments), views_of(keywords)
         try:
-            returned = [self.instructions.call(self._function, *given)]
+            returned = [self.instructions.call(self._function, *passed_arguments)]
             result = _with_new_arrays(returned, (arguments, keywords), has_tensors, self.has_elements)
         except (Exception, NotTracedError):
             if is_unsteady:
@@ -104,7 +104,7 @@ class UnfusedCalls:
 
         Args:
             patterns: as for `run`, with and without the names of objects.
-            seconds: how long it took.
+            seconds: the time that tracing took.
             has_paid: whether calls have used the traces before this one.
         """
         self._trace_seconds = seconds

@@ -215,7 +215,7 @@ def attribute(table: Table, name: str, label: str, x: TracedArray) -> Any:
     Args:
         table: the methods and properties.
         name: the attribute's name.
-        label: its name in errors.
+        label: the name of the attribute in errors.
         x: the array.
     """
 
@@ -235,7 +235,7 @@ def _check_no_flag(name: str, value: Any) -> None:
     """Check that an argument holds no bool, which PyTorch's functions do not take as an integer.
 
     Raises:
-        TypeError: it holds one.
+        TypeError: the value contains a bool.
     """
     if type(value) is bool or (isinstance(value, (list, tuple)) and bool in map(type, value)):
         raise TypeError(f"{name!r} must be an integer, not a bool")

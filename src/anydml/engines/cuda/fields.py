@@ -16,25 +16,25 @@ from anydml.engines.cuda.schedule import Winners
 from anydml.engines.cuda.tiles import Tiles, power_of_two
 from anydml.engines.cuda.vector_moves import Addresses, Part
 
-BY_VALUE = 32
+MAX_PARTS_BY_VALUE = 32
 """Maximum number of parts whose fields are passed by value, as in ONNX Runtime's kernel for equal parts."""
 
-NARROW = 2
+MAX_NARROW_BYTES = 2
 """Vectors up to this many bytes: there are so many that instructions cost more than bandwidth."""
 
-ARGUMENTS = 400
+MAX_ARGUMENTS = 400
 """Maximum number of arguments of 8 bytes: a launch accepts 4 KiB."""
 
-FIRST_TILE = 4
+FIRST_TILE_FIELD = 4
 """Number of the field with a part's first tile; all fields are listed in `kernel.py`."""
 
-STEPS = (6, 7)
+COLUMN_STEP_FIELDS = (6, 7)
 """Numbers of the fields with the destination's and the source's step per column."""
 
-FIRST_ROW = 8
+FIRST_ROW_FIELD = 8
 """First field of the row dimensions: size, destination and source stride, outermost first. Lookups follow."""
 
-SMALL_STEP = 64
+MAX_CONSTANT_STEP = 64
 """Largest step per column that is a constant of the kernel: larger ones depend on sizes."""
 
 
@@ -143,13 +143,13 @@ def worthwhile_constants(part: Part, vector: int) -> dict[int, int]:
     vectors, the strides of the outermost rows, which change with every sequence length.
     """
     dims, anything = len(part.sizes) - 1, 1 << 63
-    divisors = range(FIRST_ROW + 3, FIRST_ROW + 3 * dims, 3)
-    constants = dict.fromkeys(divisors, anything) | dict.fromkeys(STEPS, SMALL_STEP)
+    divisors = range(FIRST_ROW_FIELD + 3, FIRST_ROW_FIELD + 3 * dims, 3)
+    constants = dict.fromkeys(divisors, anything) | dict.fromkeys(COLUMN_STEP_FIELDS, MAX_CONSTANT_STEP)
     for n in range(len(part.lookups)):
-        first = FIRST_ROW + 3 * dims + (5 + dims) * n
-        constants |= {first + 3: anything, first + 4: SMALL_STEP}
-    if vector <= NARROW and dims:
-        constants |= {FIRST_ROW + 1: anything, FIRST_ROW + 2: anything}
+        first = FIRST_ROW_FIELD + 3 * dims + (5 + dims) * n
+        constants |= {first + 3: anything, first + 4: MAX_CONSTANT_STEP}
+    if vector <= MAX_NARROW_BYTES and dims:
+        constants |= {FIRST_ROW_FIELD + 1: anything, FIRST_ROW_FIELD + 2: anything}
     return constants
 
 
@@ -164,9 +164,9 @@ def encode(columns: Sequence[Column], constants: Mapping[int, int]) -> Fields:
     """
     count = len(columns[0])
     slots = power_of_two(count)
-    kinds = [_kind(column, is_searched=f == FIRST_TILE) for f, column in enumerate(columns)]
+    kinds = [_kind(column, is_searched=f == FIRST_TILE_FIELD) for f, column in enumerate(columns)]
     differing = kinds.count(Kind.BY_VALUE)
-    by_value = count <= BY_VALUE and slots * differing + 2 * len(columns) <= ARGUMENTS
+    by_value = count <= MAX_PARTS_BY_VALUE and slots * differing + 2 * len(columns) <= MAX_ARGUMENTS
     shape: list[int] = []
     arguments: list[Argument] = []
     table: list[Column] = []
@@ -183,7 +183,7 @@ def encode(columns: Sequence[Column], constants: Mapping[int, int]) -> Fields:
         elif by_value:
             shape += [dtype_name, len(arguments), 0]
             # Slots beyond the last part repeat it; their first tile is greater than any program's number.
-            last: int | Address = 2**31 - 1 if f == FIRST_TILE else column[-1]
+            last: int | Address = 2**31 - 1 if f == FIRST_TILE_FIELD else column[-1]
             arguments += [*column, *[last] * (slots - count)]
         else:
             shape += [Kind.TABLE, len(table), 0]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import triton.language as tl
 
-from anydml.engines.cuda.fields import FIRST_ROW, Address, Argument, encode_number
+from anydml.engines.cuda.fields import FIRST_ROW_FIELD, Address, Argument, encode_number
 from anydml.engines.cuda.kernel import move_tiles
 from anydml.engines.cuda.memory import Array, HostMemory, Memory, Stream, Upload
 from anydml.engines.cuda.plan import LOOKUP_NUMBERS, LaunchPlan
@@ -68,7 +68,7 @@ def arguments(plan: LaunchPlan, addresses: Addresses, table: int) -> dict[str, A
         "FIELDS": len(shape) // 3,
         "DIMS": dims,
         "LOOKUPS": len(plan.lookups) // LOOKUP_NUMBERS,
-        "FIRST": FIRST_ROW + 3 * dims,
+        "FIRST": FIRST_ROW_FIELD + 3 * dims,
         "EACH": 5 + dims,
         "SLOTS": plan.fields.slots,
         "SEARCH": plan.search,

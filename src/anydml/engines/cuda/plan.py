@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from anydml.engines.cuda.fields import FIRST_TILE, Fields, Kind, columns_of, encode, worthwhile_constants
+from anydml.engines.cuda.fields import FIRST_TILE_FIELD, Fields, Kind, columns_of, encode, worthwhile_constants
 from anydml.engines.cuda.schedule import FINDINGS, WINNERS, Launch, Winners
 from anydml.engines.cuda.tiles import Tiles, tiles
 from anydml.engines.cuda.vector_moves import Part, cut, index_bytes, targets
@@ -22,7 +22,7 @@ LOOKUP_NUMBERS = 6
 CLAMPED, SKIPPED, ONLY_OUTSIDE = range(3)
 """The kernel's treatment of an index out of range: clamp it; skip the element; skip all elements but these."""
 
-MANY_BYTES = 1 << 20
+MIN_SPECIALIZED_BYTES = 1 << 20
 """Bytes of work from which on kernels have more constants; smaller work shares kernels among sizes."""
 
 
@@ -64,7 +64,7 @@ class LaunchPlan:
         """The way in which a program finds its part: 0 by division, 1 among the arguments, 2 by bisecting the table."""
         if self.tiles.is_even:
             return 0
-        return 2 if self.fields.shape[3 * FIRST_TILE] == Kind.TABLE else 1
+        return 2 if self.fields.shape[3 * FIRST_TILE_FIELD] == Kind.TABLE else 1
 
     @property
     def is_flat(self) -> bool:
@@ -133,8 +133,8 @@ def plan(launch: Launch, vector: int, loads: tuple[int, ...]) -> LaunchPlan:
     columns = columns_of(parts, shared, vector, winners)
     total = sum(move.bytes_written for move in moves)
     lanes = max(1, vector // 8)
-    goals = targets(moves[0])
-    reach = max(max(_offset_bounds(part, shared.columns, goals)) for part in parts)
+    target_numbers = targets(moves[0])
+    reach = max(max(_offset_bounds(part, shared.columns, target_numbers)) for part in parts)
     if winners:
         reach = max(reach, 2 * winners.entries if not winners.in_rounds else LIMIT)
     numbers = tuple(
@@ -145,15 +145,15 @@ def plan(launch: Launch, vector: int, loads: tuple[int, ...]) -> LaunchPlan:
             index_bytes(lookup),
             loads[n],
             int(_varies_along_columns(lookup, parts[0])),
-            goals[n],
-            _range_treatment(lookup, goals[n], winners),
+            target_numbers[n],
+            _range_treatment(lookup, target_numbers[n], winners),
         )
     )
     return LaunchPlan(
         vector,
         parts,
         shared,
-        encode(columns, worthwhile_constants(parts[0], vector) if total >= MANY_BYTES else {}),
+        encode(columns, worthwhile_constants(parts[0], vector) if total >= MIN_SPECIALIZED_BYTES else {}),
         numbers,
         winners,
         wide_offsets=lanes * reach >= LIMIT,
@@ -185,12 +185,12 @@ def _range_treatment(lookup: Lookup, target: int, winners: Winners | None) -> in
     return SKIPPED if lookup.outside == "skip" else CLAMPED
 
 
-def _offset_bounds(part: Part, columns: int, goals: Sequence[int]) -> Iterator[int]:
+def _offset_bounds(part: Part, columns: int, target_numbers: Sequence[int]) -> Iterator[int]:
     """Yield bounds of the offsets within a tile, in vectors or index loads, from the tile's pointers on."""
     sizes = (*part.sizes[:-1], columns + 1)
-    by_lookups = [0] * (2 + len(goals))
-    for lookup, goal in zip(part.lookups, goals, strict=True):
-        by_lookups[goal] += lookup.size * abs(lookup.stride)
+    by_lookups = [0] * (2 + len(target_numbers))
+    for lookup, target_number in zip(part.lookups, target_numbers, strict=True):
+        by_lookups[target_number] += lookup.size * abs(lookup.stride)
     yield columns + _span(sizes, part.to[2]) + by_lookups[0]
     yield columns + _span(sizes, part.source[2]) + by_lookups[1]
     for lookup, lookup_goal in zip(part.lookups, by_lookups[2:], strict=True):

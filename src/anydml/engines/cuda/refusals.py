@@ -62,7 +62,7 @@ def raise_first(
 
     Args:
         program: the program.
-        checks: its checks.
+        checks: the checks of the program.
         element_numbers: the numbers that the launches of `searches` wrote.
         read: runs a launch and returns the first bytes that it wrote to `FINDINGS`.
 

@@ -13,7 +13,7 @@ TILES = {1: 4096, 2: 4096, 4: 4096, 8: 1024, 16: 1024}
 CROWDED = {**TILES, 4: 2048}
 """Vectors per program if each takes more registers, as for lookups and for groups of parts."""
 
-IDLE = 1.03
+MAX_IDLE_FACTOR = 1.03
 """A wider tile is preferred if it has at most this factor of the best tile's lanes."""
 
 NARROWEST = 32
@@ -22,8 +22,8 @@ NARROWEST = 32
 MAX_GROUPED = 8
 """Maximum number of parts that one program moves."""
 
-SECTOR_RUN = 128
-"""Runs shorter than this many bytes share cache lines with runs of adjacent parts."""
+CACHE_LINE_BYTES = 128
+"""Bytes of a cache line: shorter runs share cache lines with runs of adjacent parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def _group(parts: Sequence[Part], vector: int) -> int:
     """Return the largest divisor of the number of parts up to `MAX_GROUPED`, or 1 if runs fill cache lines."""
     longest = max(part.columns if part.inner == 1 else part.inner for part in parts) * vector
     are_runs = all(part.inner > 1 or abs(part.source[2][-1]) == abs(part.to[2][-1]) == 1 for part in parts)
-    if len(parts) == 1 or (are_runs and longest >= SECTOR_RUN):
+    if len(parts) == 1 or (are_runs and longest >= CACHE_LINE_BYTES):
         return 1
     return max(n for n in range(1, MAX_GROUPED + 1) if len(parts) % n == 0)
 
@@ -83,7 +83,7 @@ def _tiles(shapes: Sequence[tuple[int, int]], budget: int, group: int) -> Tiles:
         candidates.append((rows * columns * sum(_counts(shapes, rows, columns)), rows, columns))
         columns //= 2
     fewest = min(candidates)[0]
-    _, rows, columns = next(candidate for candidate in candidates if candidate[0] <= fewest * IDLE)
+    _, rows, columns = next(candidate for candidate in candidates if candidate[0] <= fewest * MAX_IDLE_FACTOR)
     return Tiles(rows, columns, tuple(_counts(shapes, rows, columns)), group)
 
 

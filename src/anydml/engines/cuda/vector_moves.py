@@ -19,7 +19,7 @@ from anydml.moves.move import every_lookup
 MAX_VECTOR = 16
 """Maximum bytes of a load or store of one thread."""
 
-SHORT_RUN = 32
+MIN_LONG_RUN = 32
 """Runs of fewer vectors share a tile's columns."""
 
 Addresses = Sequence[int] | Mapping[int, int]
@@ -125,7 +125,7 @@ def _is_flattened(parts: Sequence[Part]) -> bool:
     runs = {part.columns for part in parts}
     (run, *others) = runs
     are_runs = all(part.to[2][-1] == part.source[2][-1] == 1 and not part.lookups for part in parts)
-    return are_runs and not others and 2 < run < SHORT_RUN and run & (run - 1) != 0 and len(parts[0].sizes) > 1
+    return are_runs and not others and 2 < run < MIN_LONG_RUN and run & (run - 1) != 0 and len(parts[0].sizes) > 1
 
 
 def _flatten(part: Part) -> Part:

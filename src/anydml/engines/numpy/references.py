@@ -21,7 +21,7 @@ def move_references(program: Program, operands: Sequence[Array], filler: Array) 
     """Run a program on arrays of references.
 
     Args:
-        program: its tensors are packed, of elements of 8 bytes, except indices and constants.
+        program: a program whose tensors are packed, with elements of 8 bytes, except for indices and constants.
         operands: the arrays, of any strides; scratch included.
         filler: one element, with which places are filled.
 

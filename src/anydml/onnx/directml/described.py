@@ -25,7 +25,7 @@ class Described:
 
     Attributes:
         node: the node.
-        outputs: its results; none if their sizes are only known when the graph runs.
+        outputs: the results; none if their sizes are only known when the graph runs.
         dimensions: minimum rank of descs; smaller ranks get leading 1s, as in ONNX Runtime's provider.
         ctx: reads known elements.
         skips_empty: whether tensors without elements are left out, as in that provider.

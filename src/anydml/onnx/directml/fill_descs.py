@@ -5,8 +5,8 @@ from __future__ import annotations
 from anydml.onnx.directml.described import Described, filled_up
 from anydml.onnx.graph_values import Tensor
 from anydml.onnx.lowering import UnknownElementsError
-from anydml.onnx.nodes.arguments import scalar
 from anydml.onnx.nodes.making import filling
+from anydml.onnx.nodes.node_arguments import scalar
 from anydml.operators import (
     DiagonalMatrix1OperatorDesc,
     FillValueConstantOperatorDesc,

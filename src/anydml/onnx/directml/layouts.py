@@ -106,7 +106,7 @@ def _check_pixels(node: Node, desc: Resample2OperatorDesc, axes: Sequence[Scaled
     """Check that a desc, which computes in FLOAT, reads the pixels that exact fractions give.
 
     Raises:
-        ModelError: it reads another one.
+        ModelError: DirectML reads another pixel than ONNX.
         UnknownElementsError: an axis is too long to check.
     """
     for d, (axis, size, grid) in enumerate(zip(axes, shape, desc.grids()[len(desc.scales) - len(axes) :], strict=True)):

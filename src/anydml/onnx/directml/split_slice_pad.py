@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from anydml.onnx.directml.described import Described, filled_up
 from anydml.onnx.graph_values import Tensor
-from anydml.onnx.nodes.arguments import elements_of, scalar
+from anydml.onnx.nodes.node_arguments import elements_of, scalar
 from anydml.onnx.nodes.padding import pad_counts, pad_mode
 from anydml.onnx.nodes.split_slice_concat import joined_axis, window_of
 from anydml.operators import (

@@ -16,7 +16,7 @@ from onnx import TensorProto, helper
 from anydml.onnx.graph import Node
 from anydml.onnx.graph_values import MAX_SHAPE_ELEMENTS, Array, Tensor
 from anydml.onnx.lowering import LoweringContext
-from anydml.onnx.nodes.arguments import axes_of, elements_of
+from anydml.onnx.nodes.node_arguments import axes_of, elements_of
 from anydml.onnx.nodes.shaping import broadcast_sizes
 from anydml.onnx.tensor_protos import TEXT, numpy_type, type_name
 

@@ -8,13 +8,13 @@ from anydml.infer import picked_axis
 from anydml.onnx.graph import Node
 from anydml.onnx.graph_values import Sizes, Tensor
 from anydml.onnx.lowering import LoweringContext
-from anydml.onnx.nodes.arguments import INDEX_BYTES, check_range, out_of_range_treatment
+from anydml.onnx.nodes.node_arguments import INDEX_BYTES, check_range, out_of_range_treatment
 from anydml.text import count_noun
 from anydml.tracing import picking
+from anydml.tracing.array_verbs import broadcast
 from anydml.tracing.axes import ravel
 from anydml.tracing.join_split import unstack
 from anydml.tracing.selecting import within
-from anydml.tracing.verbs import broadcast
 
 
 def pick(node: Node, ctx: LoweringContext, x: Tensor, indices: Tensor) -> Tensor:
@@ -52,7 +52,7 @@ def check_elements(node: Node, data: Sizes, indices: Sizes, axis: int) -> None:
     """Check that indices have the rank of the data, and are no larger than it except along the axis.
 
     Raises:
-        ModelError: they do not.
+        ModelError: the indices have another rank, or are too large.
     """
     fits = len(data) == len(indices) and all(
         k == axis or n <= size for k, (n, size) in enumerate(zip(indices, data, strict=True))

@@ -11,7 +11,7 @@ from anydml.onnx.budget import Budget
 from anydml.onnx.graph import Node
 from anydml.onnx.graph_values import Array, Tensor, integers
 from anydml.onnx.lowering import LoweringContext, UnknownElementsError, check_bytes
-from anydml.onnx.nodes.arguments import elements_of, scalar, sizes_of
+from anydml.onnx.nodes.node_arguments import elements_of, scalar, sizes_of
 from anydml.onnx.tensor_protos import TEXT, VALUE, numpy_type, tensor_shape, to_array, type_name
 from anydml.text import escape_controls
 

@@ -12,13 +12,13 @@ from anydml.moves.value import Value
 from anydml.onnx.graph import Node
 from anydml.onnx.graph_values import Array, Tensor
 from anydml.onnx.lowering import LoweringContext, check_bytes
-from anydml.onnx.nodes.arguments import axes_of, elements_of, sizes_of
+from anydml.onnx.nodes.node_arguments import axes_of, elements_of, sizes_of
 from anydml.operators.element import Element
 from anydml.operators.padding import pad_rule
 from anydml.text import count_noun
+from anydml.tracing.array_verbs import apply_rule, window
 from anydml.tracing.padding import pad_with_elements
 from anydml.tracing.trace import TracedArray
-from anydml.tracing.verbs import apply_rule, window
 
 MODES = ("constant", "reflect", "edge", "wrap")
 

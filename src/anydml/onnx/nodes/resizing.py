@@ -12,7 +12,7 @@ import numpy as np
 from anydml.onnx.graph import Node
 from anydml.onnx.graph_values import Array, Sizes, Tensor
 from anydml.onnx.lowering import LoweringContext, check_bytes
-from anydml.onnx.nodes.arguments import INDEX_BYTES, axes_of, elements_of, sizes_of
+from anydml.onnx.nodes.node_arguments import INDEX_BYTES, axes_of, elements_of, sizes_of
 from anydml.onnx.nodes.padding import pad_array
 from anydml.text import count_noun
 from anydml.tracing.join_split import repeat_elements
@@ -108,7 +108,7 @@ def _check_nearest(node: Node) -> None:
     """Check that the attribute `mode` is nearest.
 
     Raises:
-        ModelError: it is another mode, which computes.
+        ModelError: the mode is another one, which computes.
     """
     mode = node.word("mode", ("nearest", "linear", "bilinear", "cubic"))
     if mode != "nearest":
@@ -172,7 +172,7 @@ def _as_fractions(node: Node, scales: Sequence[float] | None) -> list[Fraction] 
     """Return scales as fractions.
 
     Raises:
-        ModelError: one is not a finite number above 0.
+        ModelError: a number is not a finite number above 0.
     """
     wrong = next((scale for scale in scales or () if not (math.isfinite(scale) and scale > 0)), None)
     if wrong is not None:

@@ -10,15 +10,15 @@ import numpy as np
 from anydml.onnx.graph import Node
 from anydml.onnx.graph_values import Sizes, Tensor
 from anydml.onnx.lowering import LoweringContext, check_bytes
-from anydml.onnx.nodes.arguments import check_range, out_of_range_treatment, scalar
 from anydml.onnx.nodes.indexing import check_elements, check_tuples
+from anydml.onnx.nodes.node_arguments import check_range, out_of_range_treatment, scalar
 from anydml.onnx.nodes.shaping import broadcast_sizes
 from anydml.onnx.tensor_protos import numpy_type
+from anydml.tracing.array_verbs import broadcast, reshape
 from anydml.tracing.indexing import indexed
 from anydml.tracing.join_split import unstack
 from anydml.tracing.putting import Along, AtIndices, choose_by_mask, put, triangle
 from anydml.tracing.selecting import diagonal_at
-from anydml.tracing.verbs import broadcast, reshape
 
 REDUCTIONS = ("none", "add", "mul", "max", "min")
 

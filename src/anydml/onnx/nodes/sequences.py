@@ -7,10 +7,10 @@ import numpy as np
 from anydml.onnx.graph import Node
 from anydml.onnx.graph_values import EmptyOptional, GraphValue, Tensor, TensorSequence
 from anydml.onnx.lowering import LoweringContext
-from anydml.onnx.nodes.arguments import elements_of, scalar
+from anydml.onnx.nodes.node_arguments import elements_of, scalar
 from anydml.onnx.nodes.split_slice_concat import joined_axis
 from anydml.onnx.tensor_protos import numpy_type
-from anydml.tracing.verbs import join, reshape, shape_with, split_axis
+from anydml.tracing.array_verbs import join, reshape, shape_with, split_axis
 
 MAX_PARTS = 1 << 16
 """Largest number of tensors that a node splits a tensor into."""
@@ -65,7 +65,7 @@ def _place(node: Node, ctx: LoweringContext, position: Tensor | None, first: int
     """Return a position, from 0 on; `last` by default.
 
     Raises:
-        ModelError: it is outside first … last.
+        ModelError: the position is outside first … last.
     """
     index: int = last if position is None else scalar(node, ctx, position, "position")
     if not first <= index <= last:

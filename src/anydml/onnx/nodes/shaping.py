@@ -14,11 +14,11 @@ import numpy as np
 from anydml.onnx.graph import Node
 from anydml.onnx.graph_values import GraphValue, Sizes, Tensor
 from anydml.onnx.lowering import LoweringContext, check_bytes
-from anydml.onnx.nodes.arguments import axes_of, elements_of, scalar, sizes_of
+from anydml.onnx.nodes.node_arguments import axes_of, elements_of, scalar, sizes_of
 from anydml.onnx.tensor_protos import bits_of, check_rank, numpy_type, type_name
 from anydml.text import count_noun
-from anydml.tracing import join_split, verbs
-from anydml.tracing.verbs import broadcast, permute
+from anydml.tracing import array_verbs, join_split
+from anydml.tracing.array_verbs import broadcast, permute
 
 
 def transpose(node: Node, ctx: LoweringContext, x: Tensor) -> Tensor:
@@ -30,7 +30,7 @@ def permutation(node: Node, rank: int) -> Sequence[int]:
     """Return the attribute `perm`.
 
     Raises:
-        ModelError: it is not a permutation of the axes.
+        ModelError: `perm` is not a permutation of the axes.
     """
     perm: Sequence[int] | None = node.get("perm")
     if perm is not None and sorted(perm) != [*range(rank)]:
@@ -71,7 +71,7 @@ def _filled_in(node: Node, x: Tensor, requested: Sequence[int]) -> Sizes:
 
 
 def _reshape(node: Node, ctx: LoweringContext, x: Tensor, sizes: Sizes) -> Tensor:
-    return ctx.result(node, verbs.reshape(ctx.array(x), sizes))
+    return ctx.result(node, array_verbs.reshape(ctx.array(x), sizes))
 
 
 def flatten(node: Node, ctx: LoweringContext, x: Tensor) -> Tensor:

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from anydml.functions.arguments import host_integers
+from anydml.functions.argument_conversion import host_integers
 from anydml.infer import part_sizes
 from anydml.onnx.graph import Node
 from anydml.onnx.graph_values import Sizes, Tensor, integers
 from anydml.onnx.lowering import LoweringContext
-from anydml.onnx.nodes.arguments import axes_of, elements_of
+from anydml.onnx.nodes.node_arguments import axes_of, elements_of
 from anydml.operators.join import joined_axis as operators_axis
 from anydml.operators.split_training import sizes_of_split
 from anydml.text import count_noun
-from anydml.tracing import verbs
-from anydml.tracing.verbs import split_axis
+from anydml.tracing import array_verbs
+from anydml.tracing.array_verbs import split_axis
 
 
 def split(node: Node, ctx: LoweringContext, x: Tensor, split_sizes: Tensor | None = None) -> list[Tensor]:
@@ -84,7 +84,7 @@ def slice_(node: Node, ctx: LoweringContext, x: Tensor, *inputs: Tensor | None) 
         offset + (size - 1 if stride < 0 and size else 0)
         for offset, size, stride in zip(window.offsets, window.sizes, window.strides, strict=True)
     ]
-    return ctx.result(node, verbs.window(ctx.array(x), starts, window.result_sizes, window.strides))
+    return ctx.result(node, array_verbs.window(ctx.array(x), starts, window.result_sizes, window.strides))
 
 
 def window_of(node: Node, ctx: LoweringContext, x: Tensor, *inputs: Tensor | None) -> Window:
@@ -140,7 +140,7 @@ def _walk(start: int, end: int, step: int, size: int) -> tuple[int, int]:
 def concat(node: Node, ctx: LoweringContext, *parts: Tensor) -> list[Tensor]:
     """Concat and ConcatTraining."""
     axis, lengths, _ = joined_axis(node, parts)
-    joined = ctx.result(node, verbs.join(ctx.arrays(*parts), axis))
+    joined = ctx.result(node, array_verbs.join(ctx.arrays(*parts), axis))
     if node.operator == "Concat":
         return [joined]
     return [joined, ctx.known_result(node, integers(lengths))]

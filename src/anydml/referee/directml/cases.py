@@ -39,14 +39,14 @@ class DirectmlCase(NamedTuple):
     """A case of DirectML.
 
     Attributes:
-        name: its name, unique among those of one call.
+        name: the case's name, unique among those of one call.
         operator: the operator's name in small letters.
         desc: the desc.
         level: the feature level, which allows the desc.
         inputs: the memory of the inputs, as elements of their types.
         outputs: the results, in the sizes of the outputs; none of an invalid case.
         sentence: the sentence that decides it; for an invalid case, the rule that is broken.
-        features: its features, for coverage and for causes.
+        features: the case's features, for coverage and for causes.
         broken: the field whose rule an invalid case breaks; empty if it is valid.
     """
 
@@ -151,7 +151,7 @@ def make_case(case: str, name: str, desc: Any, level: FeatureLevel, write: Calla
     """Return a valid case of a desc.
 
     Args:
-        case: its name.
+        case: the name of the case.
         name: the operator.
         desc: the desc.
         level: the feature level.

@@ -146,7 +146,7 @@ def stored_directml(folder: Path) -> StoredDirectml:
     """Return the case of a folder with `model.json`.
 
     Raises:
-        ModelError: it is not whole.
+        ModelError: the folder is incomplete.
     """
     stored = StoredDirectml(folder.name, folder, read_about(folder))
     are_written = (folder / EXPECTED.format(0)).exists()

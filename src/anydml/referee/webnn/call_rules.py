@@ -19,10 +19,10 @@ class CallRule(NamedTuple):
     """A rule of an operator of WebNN.
 
     Attributes:
-        name: what it is about.
-        sentence: the step that throws where it is broken.
-        holds: whether a call keeps it; true of one that it does not speak of.
-        broken: makes a call that breaks it of one that keeps all; returns None if there is no such call.
+        name: the subject of the rule.
+        sentence: the step that throws if the rule is broken.
+        holds: returns whether a call conforms; true for calls to which the rule does not apply.
+        broken: changes a valid call to one that breaks the rule; returns None if that is impossible.
     """
 
     name: str

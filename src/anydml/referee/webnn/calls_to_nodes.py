@@ -20,7 +20,7 @@ def call_of(name: str, arrays: Mapping[str, Array], arguments: Values, options: 
 
     Args:
         name: the operator.
-        arrays: its arguments that are tensors, by name, `inputs[0]` and so on for a list.
+        arrays: the arguments that are tensors, by name, `inputs[0]` and so on for a list.
         arguments: the others.
         options: the options.
     """

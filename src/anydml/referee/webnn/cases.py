@@ -30,12 +30,12 @@ class WebnnCase(NamedTuple):
     """A case of WebNN.
 
     Attributes:
-        name: its name, unique among those of one call.
-        operator: its operator.
+        name: the case's name, unique among those of one call.
+        operator: the operator.
         call: the call.
         outputs: the results; none of an invalid case.
         constant: numbers of the tensors that are constants.
-        features: its features, for coverage and for causes.
+        features: the case's features, for coverage and for causes.
         sentence: the sentence that decides it; for an invalid case, the rule that is broken.
         broken: the rule that an invalid case breaks; empty if it is valid.
     """

@@ -24,7 +24,7 @@ class Call(NamedTuple):
     """A call of an operator of WebNN.
 
     Attributes:
-        node: what it computes, in ONNX's words.
+        node: the ONNX node that does the same.
         tensors: names of its arguments that are tensors, each with the number of the node's input.
         arguments: the others.
         options: the options.
@@ -41,7 +41,7 @@ class WebnnOperator(NamedTuple):
 
     Attributes:
         draw: draws a random valid call; returns None if the attempt failed.
-        sentence: what decides it.
+        sentence: the sentence that decides the results.
     """
 
     draw: Callable[[Draw], Call | None]

@@ -28,7 +28,7 @@ def run(graph: Mapping[str, Any]) -> list[Any]:
     """Return the outputs of a graph, in the order of `expectedOutputs`.
 
     Raises:
-        ModelError: it has another operator.
+        ModelError: the graph has another operator.
         AnydmlError: a call breaks a rule.
     """
     values = {name: array_of(tensor) for name, tensor in graph["inputs"].items()}

@@ -53,7 +53,7 @@ class StoredWebnn(Stored):
     """A test of a file; `folder` is the file.
 
     Attributes:
-        number: its number in the file.
+        number: the number of the test in the file.
         test: the test.
     """
 
@@ -156,7 +156,7 @@ def tests_of(path: Path) -> Iterator[StoredWebnn]:
     """Yield the tests of a file.
 
     Raises:
-        ModelError: it has none.
+        ModelError: the file has no tests.
     """
     try:
         document = json.loads(path.read_text("utf-8"))

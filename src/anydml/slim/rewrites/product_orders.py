@@ -36,7 +36,7 @@ class Group:
             in that order.
         nodes: numbers of the nodes that compute element by element.
         sinks: numbers of the products that read their first factor transposed.
-        gain: how many bytes fewer are moved.
+        gain: the number of moved bytes that are saved.
     """
 
     order: Order

@@ -36,7 +36,7 @@ class Change(NamedTuple):
 
     Attributes:
         before: the leading sizes.
-        after: what replaces them.
+        after: the leading axes that replace them.
     """
 
     before: Sizes
@@ -158,7 +158,7 @@ class LeadingAxes:
 
 
 class ReshapePushing(Rewrite):
-    """Finds such groups."""
+    """Finds the groups of nodes whose Reshapes can be left out."""
 
     title = "Reshapes move through nodes"
 

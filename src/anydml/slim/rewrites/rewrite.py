@@ -18,10 +18,10 @@ class Rewrite:
     Args:
         analysis: the analysis of the graph.
         stand_ins: the sizes of `analysis`.
-        spare: how many movement nodes may be added.
+        spare: the number of movement nodes that may be added.
 
     Attributes:
-        title: what is done, for messages.
+        title: the name of the rewrite, for messages.
         is_exact: whether results stay the same bit for bit; otherwise products have other shapes, and runtimes may add
             their terms in another order.
     """

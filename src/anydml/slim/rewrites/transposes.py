@@ -47,7 +47,7 @@ class _Group:
 
 
 class TransposePushing(Rewrite):
-    """Finds such groups."""
+    """Finds the groups of nodes that save Transposes in another order of axes."""
 
     title = "transposes move through nodes"
 

@@ -41,7 +41,7 @@ def differences_beside(
 
     Args:
         first: a checkpoint or a manifest.
-        second: another checkpoint or manifest.
+        second: the other checkpoint or manifest.
         known_of_sides: the checksums of each side's small files, as a manifest has them.
 
     Raises:
@@ -55,10 +55,12 @@ def differences_beside(
     ]
     first_sums, second_sums = sums
     if first_sums is None or second_sums is None:
-        which = next((k for k, known_sums in enumerate(known_of_sides) if known_sums), None)
-        if which is not None:
-            files = count_noun(len(known_of_sides[which] or ()), "small file")
-            remarks.append(f"{paths[1 - which]}: is one file, so that {files} of {paths[which]} are not compared")
+        side_with_sums = next((k for k, known_sums in enumerate(known_of_sides) if known_sums), None)
+        if side_with_sums is not None:
+            files = count_noun(len(known_of_sides[side_with_sums] or ()), "small file")
+            remarks.append(
+                f"{paths[1 - side_with_sums]}: is one file, so that {files} of {paths[side_with_sums]} are not compared"
+            )
         return remarks
     for path, sums_here, other_sums in ((first, first_sums, second_sums), (second, second_sums, first_sums)):
         if only_here := [name for name in sums_here if name not in other_sums]:

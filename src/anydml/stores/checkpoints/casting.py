@@ -104,7 +104,7 @@ def array_as(name: str, store: Any, dtype_name: Any) -> tuple[Store, list[str]]:
         dtype_name: the dtype that floating-point numbers are cast to, or the array's dtype in either byte order.
 
     Raises:
-        ModelError: it is not an array of a .npy file, or its elements are not cast to this dtype.
+        ModelError: the file is not an array of a .npy file, or its elements are not cast to this dtype.
     """
     place = JsonPath(str(store.path))
     if not isinstance(store, Store):

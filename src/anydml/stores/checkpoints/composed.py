@@ -274,7 +274,7 @@ def pick_indices(composer: Composer, name: str, value: Value, axis: int, indices
     Args:
         composer: the composer of the value.
         name: the name of the indices.
-        value: to pick from.
+        value: the value to pick from.
         axis: the axis of the value.
         indices: not negative; at least one.
     """

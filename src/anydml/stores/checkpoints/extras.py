@@ -75,7 +75,7 @@ def check_extras(name: str, extras: Extras, out: Path, is_file: bool) -> None:
     """Check that the source of small files and the output are folders.
 
     Raises:
-        ModelError: one is not.
+        ModelError: a file is not of that kind.
     """
     if isinstance(extras, bool):
         return

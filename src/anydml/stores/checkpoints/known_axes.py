@@ -89,10 +89,10 @@ class Model(NamedTuple):
     """Properties of a model that the names of its tensors do not show.
 
     Attributes:
-        tensors: with their shapes and dtypes, by name.
-        config: its config.json, if it has one.
+        tensors: the tensors with shapes and dtypes, by name.
+        config: the content of config.json, if there is one.
         ranks: the number of ranks that share the tensors.
-        are_parts: whether the tensors are those of one rank.
+        are_parts: whether the tensors are the parts of one rank.
     """
 
     tensors: Mapping[str, Any]
@@ -212,7 +212,7 @@ def axis_of_scales(name: str, weight: str, shared: Axis, model: Model) -> Axis |
     Args:
         name: the name of the scales.
         weight: the name of the weight.
-        shared: how ranks share the weight.
+        shared: the way in which ranks share the weight.
         model: the model of both.
     """
     if shared.axis is None:

@@ -89,12 +89,12 @@ WITHOUT_MATCH = (Action.JOIN, Action.STACK)
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule.
+    """A rule of a layout: an action on the tensors whose names match.
 
     Attributes:
         place: the place of the rule, for errors.
         match: the pattern of names; the first name of a join.
-        action: what is done to each tensor that matches.
+        action: the action on each tensor that matches.
         value: the value of the action.
         fields: the values of its other fields, by key.
     """

@@ -65,7 +65,7 @@ def read_megatron(folder: Path, axes: Axes) -> tuple[StoredTensors, dict[str, Mo
     """Return the tensors of the model, errors of those that cannot be joined, and remarks.
 
     Args:
-        folder: as in `megatron_folder`.
+        folder: a folder that `megatron_folder` returns.
         axes: the axes along which tensors are shared.
 
     Raises:

@@ -103,7 +103,7 @@ def config_beside(path: str | os.PathLike[str]) -> ModelConfig | None:
         path: a folder, or a file in the same folder.
 
     Raises:
-        ModelError: it cannot be read, or is not an object.
+        ModelError: config.json cannot be read, or is not an object.
     """
     beside = locate("config.json", path)
     folder = beside if beside.is_dir() else beside.parent

@@ -161,7 +161,7 @@ def _place_of(
     """Return the path at which an output is written first, and its final path.
 
     Raises:
-        ModelError: it is an address without a `scratch`, or outputs cannot be written there.
+        ModelError: the output is an address without a `scratch`, or outputs cannot be written there.
     """
     out = locate(name, output)
     if not isinstance(out, Address):

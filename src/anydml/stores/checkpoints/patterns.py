@@ -21,7 +21,7 @@ class Pattern:
     """A pattern of names.
 
     Args:
-        text: such as ``"model.layers.{layer}.*.weight"``.
+        text: the pattern, such as ``"model.layers.{layer}.*.weight"``.
 
     Attributes:
         names: the names of its parts in braces.

@@ -84,7 +84,7 @@ class RankTensors:
         axes: the axes along which tensor-parallel ranks share them.
         placement: the placement of the ranks.
         where: the checkpoint, for errors.
-        config: its config.json, if it has one.
+        config: the content of config.json, if there is one.
 
     Attributes:
         made: the tensors, with the values of parts.

@@ -49,7 +49,7 @@ def apply_python(trace: Trace, tensors: ComposedTensors, function: LayoutFunctio
 
     Args:
         trace: the trace of the function.
-        tensors: its argument, as traced arrays by name.
+        tensors: the function's argument, as traced arrays by name.
         function: the layout function.
         path: the path of its file.
 

@@ -28,7 +28,7 @@ class Selection(NamedTuple):
 
     Attributes:
         only: names, prefixes of names up to a dot, or patterns of the selected tensors; all tensors if empty.
-        drop: the same for tensors that are left out.
+        drop: likewise, the tensors that are left out.
         strip: prefixes, up to a dot, that are removed from names.
         rename: pairs of a pattern and the new name.
     """

@@ -48,7 +48,7 @@ class OutputFile(NamedTuple):
         path: the path of the file.
         parts: the parts of tensors, in the file's order.
         metadata: strings by key.
-        ranks: the description of the parts in the metadata, if they are those of a rank.
+        ranks: the description of the parts in the metadata, if the file is of one rank.
     """
 
     path: Path

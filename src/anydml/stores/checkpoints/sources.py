@@ -52,7 +52,7 @@ class Sources(NamedTuple):
     """The tensors read from checkpoints, and notes on the others.
 
     Attributes:
-        tensors: by name.
+        tensors: the tensors by name.
         metadata: the metadata of the files, without keys that describe shards.
         remarks: notes for users on what was left out or could not be checked.
     """

@@ -35,7 +35,7 @@ class TrainingCheckpoint(NamedTuple):
     """The contents of a folder that a training run wrote.
 
     Attributes:
-        tensors: by name.
+        tensors: the tensors by name.
         other_objects: names of objects that are not tensors.
         refused: errors of tensors that cannot be read, by name.
         remarks: notes for users on what was chosen, left out or assumed.
@@ -51,7 +51,7 @@ def is_trained(folder: Path) -> bool:
     """Whether a training program wrote a folder.
 
     Raises:
-        ModelError: it refers to a folder that does not exist.
+        ModelError: the folder refers to a folder that does not exist.
     """
     place = JsonPath(str(folder))
     with place.reading():
@@ -94,7 +94,7 @@ def _read_torch_distributed(distributed: DistributedContent) -> TrainingCheckpoi
 
 
 def _read_consolidated(folder: Path, axes: Axes) -> TrainingCheckpoint:
-    """Meta's files of Llama."""
+    """Read Meta's files of Llama, one per rank."""
     place = JsonPath(str(folder))
     by_rank = {int(match[1]): entry for entry in folder.iterdir() if (match := _CONSOLIDATED.fullmatch(entry.name))}
     if missing := sorted({*range(max(by_rank) + 1)} - {*by_rank}):
@@ -117,7 +117,7 @@ def remark_on_rank(path: Path) -> str | None:
     """Return a remark on a file that has one rank's parts by its name, if files of other ranks lie beside it.
 
     Raises:
-        ModelError: it is of stage 3 of DeepSpeed's ZeRO, whose files contain no tensors of the model.
+        ModelError: the file is of stage 3 of DeepSpeed's ZeRO, whose files contain no tensors of the model.
     """
     if (rank := rank_in_name(path)) is not None:
         raise JsonPath(str(path)).error(f"has the parts of rank {rank} of DeepSpeed's ZeRO: name its folder")

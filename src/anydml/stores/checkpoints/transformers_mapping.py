@@ -67,7 +67,7 @@ class CachedResult(NamedTuple):
 
     Attributes:
         results: the result of the other operations, once they have been called.
-        tensors: by the ids of results, over the numbers of sources.
+        tensors: the resulting tensors by id, over the numbers of sources.
     """
 
     results: list[Any]

@@ -169,17 +169,17 @@ class ChunkGrid:
                 )
             )
 
-    def rows(self, box: Box, most: int) -> Iterator[list[tuple[int, ...]]]:
+    def rows(self, box: Box, max_chunks: int) -> Iterator[list[tuple[int, ...]]]:
         """Yield the chunks that intersect a box, as rows of chunks of one shard, if there are shards.
 
         A row in row-major order has its chunks one after the other, because they have one element along the axes before
         that of the row.
 
         Args:
-            box: in coordinates of the array.
-            most: the maximum number of chunks of a row.
+            box: the box, in coordinates of the array.
+            max_chunks: the maximum number of chunks of a row.
         """
-        if most == 1 or self.edges is not None or not self.shape:
+        if max_chunks == 1 or self.edges is not None or not self.shape:
             yield from ([chunk] for chunk in self.intersecting(box))
             return
         first = next((axis for axis, size in enumerate(self.chunk) if size > 1), len(self.chunk) - 1)
@@ -191,7 +191,7 @@ class ChunkGrid:
             for chunk in chunks:
                 rows.setdefault((*chunk[:axis], *chunk[axis + 1 :]), []).append(chunk)
             for row in rows.values():
-                yield from (row[k : k + most] for k in range(0, len(row), most))
+                yield from (row[k : k + max_chunks] for k in range(0, len(row), max_chunks))
 
     def box(self, chunk: Sequence[int]) -> Box:
         """Return the box of elements of a chunk, clipped to the array."""

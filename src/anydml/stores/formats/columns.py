@@ -60,9 +60,9 @@ class FileTensors(NamedTuple):
 
     Attributes:
         names: names of tensors, some of which are in the file.
-        name: by tensor in the order of the file, the number of its name.
+        name: the number of each tensor's name, in the order of the file.
         kinds: shapes and dtypes.
-        kind: by tensor, the number of its shape and dtype.
+        kind: the number of each tensor's shape and dtype.
     """
 
     names: TensorNames

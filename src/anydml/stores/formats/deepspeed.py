@@ -38,7 +38,7 @@ def zero_folder(folder: Path) -> Path | None:
     """Return a checkpoint's folder: a folder itself, or the one that ``latest`` names; None if not DeepSpeed's.
 
     Raises:
-        ModelError: that file names no folder in it.
+        ModelError: ``latest`` names no folder in the checkpoint.
     """
     if any(entry.name.endswith(_OWN) for entry in folder.iterdir()):
         return folder
@@ -67,7 +67,7 @@ def read_zero(folder: Path) -> DistributedContent:
     """Read the headers of a checkpoint of DeepSpeed.
 
     Args:
-        folder: as in `zero_folder`.
+        folder: a folder that `zero_folder` returns.
 
     Raises:
         ModelError: a file is broken or missing, or the shards are not those of the weights.
@@ -253,7 +253,7 @@ def _cut(
         stores: the stores of the elements, one after the other.
         first_element: the index of the tensor's element `start` in them.
         shape: the shape of the tensor.
-        place: for errors.
+        place: the place in errors.
         start: first element, in row-major order.
         stop: end of the elements; None for the end of the tensor.
 

@@ -39,7 +39,7 @@ class NewPiece(NamedTuple):
     Attributes:
         kind: number of the tensors' kind.
         tensor_shape: their shape.
-        start: its first coordinates in these tensors.
+        start: the first coordinates of the piece in each tensor.
         shape: the shape of the piece.
         dtype: the dtype of the elements.
         number: the number of the piece among those of a tensor.
@@ -103,7 +103,7 @@ class _FilePieces(NamedTuple):
     """The pieces of a file.
 
     Attributes:
-        file: its name.
+        file: the name of the file.
         tensor: number of the tensor, for each piece.
         piece: number of the piece.
         offset: offset of its elements.

@@ -75,7 +75,7 @@ class KeyText(str):
     """The value of a key as a string, which is written unchanged to another GGUF file.
 
     Attributes:
-        raw: its type and its bytes.
+        raw: the type and the bytes of the value.
         is_array: whether the string is only the length of an array.
     """
 
@@ -100,7 +100,7 @@ class _Reader:
         self.bytes_left = size
 
     def take(self, size: int) -> bytes:
-        """Bytes."""
+        """Read a number of bytes."""
         content = self._file.read(size) if size <= self.bytes_left else b""
         if len(content) != size:
             raise self._place.error("ends within its header: copy or download it again")

@@ -49,7 +49,7 @@ def is_hdf5(path: Path) -> bool:
     """Whether a file is an HDF5 file.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     with path.open("rb") as file:
         if file.read(len(SIGNATURE)) == SIGNATURE:
@@ -122,7 +122,7 @@ def _members(group: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def _link_target(link: Any) -> str:
-    """Where an external link leads to."""
+    """Return the file and the path that an external link leads to."""
     return f" in the file {show(link.filename)}" if hasattr(link, "filename") else ""
 
 

@@ -95,7 +95,7 @@ def require_icechunk(place: JsonPath) -> None:
     """Import icechunk.
 
     Raises:
-        ModelError: it is not installed.
+        ModelError: icechunk is not installed.
     """
     if importlib.util.find_spec("icechunk") is None:
         raise place.error("is a repository of Icechunk, which icechunk reads and writes: pip install icechunk")
@@ -105,7 +105,7 @@ def write_icechunk(folder: Path, path: Path, names: Sequence[str]) -> None:
     """Make a repository of the files of a Zarr hierarchy, by one commit.
 
     Args:
-        folder: where the files lie.
+        folder: the folder of the files.
         path: the path of the repository, where nothing is.
         names: the names of the files, relative to the folder.
 

@@ -46,13 +46,13 @@ class PathInFile(Address):
         """The objects of the file.
 
         Raises:
-            ModelError: it cannot be read.
+            ModelError: the file cannot be read.
         """
         return _read_references(_split_path(self)[0])
 
     @property
     def is_local(self) -> bool:
-        """True."""
+        """True, because the file is on this machine."""
         return True
 
     @property

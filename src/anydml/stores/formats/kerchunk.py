@@ -38,7 +38,7 @@ def references_of_kerchunk(path: Path, place: JsonPath) -> References:
     Paths of files that are not whole are those of the folder of the file.
 
     Raises:
-        ModelError: it is broken, or has references that are computed.
+        ModelError: the file is broken, or has references that are computed.
     """
     with place.reading():
         document = parse_json(path.read_bytes(), place, "text")

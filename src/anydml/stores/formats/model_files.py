@@ -62,7 +62,7 @@ class ChosenFiles(NamedTuple):
     """The files of a folder that are read as one checkpoint.
 
     Attributes:
-        index_file: the index that names them; None without one.
+        index_file: the index that names the files; None if there is no index.
         files: all of them, by name, without an index. None are those of torch.distributed.checkpoint, of training
             programs and of GGUF.
     """

@@ -97,7 +97,7 @@ def make_header(
     Args:
         tensors: the tensors of the file.
         metadata: strings by name.
-        place: for errors.
+        place: the place in errors.
         ranks: the parts of a rank that the tensors are.
 
     Returns:

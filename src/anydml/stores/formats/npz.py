@@ -73,13 +73,13 @@ def entries(
 
     Args:
         path: the zip file, or a file that contains one.
-        place: for errors.
+        place: the place in errors.
         start: offset of the zip file in that file.
-        length: its bytes; None if it extends to the end of the file.
+        length: the size of the file in bytes; None if it extends to the end of the file.
         may_be_packed: whether entries may be compressed.
 
     Raises:
-        ModelError: it is not a zip file, is broken, or has an entry with encryption or unsupported compression.
+        ModelError: the file is not a zip file, is broken, or has an entry with encryption or unsupported compression.
     """
     with place.reading():
         return _entries(path, place, start, length, may_be_packed)

@@ -17,7 +17,7 @@ from anydml.stores.formats.columns import FileTensors, ShapeAndDtype
 from anydml.stores.formats.known_bytes import KnownBytes
 from anydml.stores.formats.safetensors import NAMES, is_numpy_dtype
 from anydml.stores.formats.store import Numbers
-from anydml.stores.formats.zarr_texts import is_text
+from anydml.stores.formats.zarr_strings import holds_strings
 from anydml.stores.formats.zip_headers import (
     CHECKSUM_OF_DIRECTORY,
     CHECKSUM_OF_ENTRY,
@@ -55,7 +55,7 @@ def npy_header(shape: tuple[int, ...], dtype: np.dtype[Any], place: JsonPath) ->
     Raises:
         ModelError: the format has no such dtype.
     """
-    if is_text(dtype):
+    if holds_strings(dtype):
         raise place.error("cannot hold strings of variable length: name a folder such as x.zarr")
     if not is_numpy_dtype(dtype):
         can = "a .safetensors file can" if dtype in NAMES else "elements must be numbers, strings or plain bytes"

@@ -24,7 +24,7 @@ class OpenFiles(ExitStack):
         """Open a file, or return it if it is open.
 
         Raises:
-            OSError: it cannot be opened.
+            OSError: the file cannot be opened.
         """
         if path not in self._files:
             if len(self._files) >= MAX_FILES:

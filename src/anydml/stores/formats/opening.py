@@ -12,7 +12,7 @@ from anydml.errors import NO_FILE, ModelError, nothing_at
 from anydml.files import npy
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath, names, show
-from anydml.stores.arguments import checked
+from anydml.stores.argument_checks import checked
 from anydml.stores.formats.completeness import (
     RANK,
     SHARDING,

@@ -40,7 +40,7 @@ class DeflatedEntry:
         path: the path of the zip file.
         name: the name of the entry.
         offset: the offset of its first byte in the file.
-        size: in the file.
+        size: the bytes of the entry in the file.
         length: the length of its content.
         checksum: CRC-32 of its content.
     """
@@ -60,7 +60,7 @@ class DeflatedEntry:
         """Fill a view with the content from an offset on.
 
         Args:
-            view: to fill.
+            view: the view to fill.
             offset: the offset in the content.
             read: reads the zip file.
 

@@ -62,7 +62,7 @@ def check_replaced(path: Path, array_file: re.Pattern[str], place: JsonPath) -> 
         place: names the output in errors.
 
     Raises:
-        ModelError: it is another file.
+        ModelError: the file is of another kind.
     """
     if path.suffix.lower() == ICECHUNK:
         raise place.error("exists already, and repositories are not replaced: name another")
@@ -99,12 +99,12 @@ def pack(folder: Path, path: Path, allowed: int) -> None:
     """Write all files of a folder to a zip file, or to a new repository of Icechunk by one commit.
 
     Args:
-        folder: with a Zarr array or group.
+        folder: the folder of a Zarr array or group.
         path: the path of the file or repository, which must not exist.
         allowed: maximum permissions of the file, or of the repository's files.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     file_names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     shutil.rmtree(path, ignore_errors=True)

@@ -66,7 +66,7 @@ class PieceReader(OpenFiles):
 
         Args:
             path: the path of the file.
-            place: for errors.
+            place: the place in errors.
             start: the start of the piece in the file.
             length: the length of the piece.
 

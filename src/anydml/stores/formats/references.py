@@ -29,7 +29,7 @@ class Range(NamedTuple):
         """Return some of the bytes; with no `start`, the last `stop` of them.
 
         Raises:
-            OSError: they cannot be read. A missing file is another error than a missing object.
+            OSError: the bytes cannot be read; for a missing file, the error is another one than for a missing object.
         """
         size = self.length()
         first, last = (max(0, size - stop), size) if start is None else (min(start, size), min(stop, size))
@@ -111,7 +111,7 @@ class References:
         """Return a value that changes with any of these files.
 
         Raises:
-            OSError: one cannot be read.
+            OSError: a file cannot be read.
         """
         try:
             states = (path.state() if isinstance(path, Address) else state_of(path.stat()) for path in self._files)

@@ -164,10 +164,10 @@ def parse_json(
 
     Args:
         text: the JSON.
-        place: for errors.
+        place: the place in errors.
         noun: a noun for it, for errors.
-        made_of: from the names and values of each object to what takes its place; by default a dict, as of `unique`.
-        constant: from NaN, Infinity or -Infinity, which only Python's JSON has, to its value; by default a float.
+        made_of: converts the names and values of each object; by default `unique`, which returns a dict.
+        constant: converts NaN, Infinity and -Infinity, which only Python's JSON has; by default to a float.
 
     Raises:
         ModelError: the text is not JSON, an object repeats a name, it is nested too deep, or it has half a
@@ -200,7 +200,7 @@ def unique(pairs: Sequence[tuple[str, Any]], place: JsonPath, noun: str) -> dict
     """Return an object of JSON.
 
     Raises:
-        ModelError: it repeats a name.
+        ModelError: a name is repeated.
     """
     mapping = dict(pairs)
     if len(mapping) != len(pairs):

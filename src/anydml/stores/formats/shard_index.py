@@ -37,7 +37,7 @@ class ShardIndex(NamedTuple):
         """Return the entries of an index.
 
         Raises:
-            ValueError: it is too short, or its checksum is wrong.
+            ValueError: the index is too short, or its checksum is wrong.
         """
         if len(data) != self.size:
             raise ValueError(f"its index must be {self.size} bytes, not {len(data)}")

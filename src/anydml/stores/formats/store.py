@@ -140,7 +140,7 @@ class Store(StoredArray):
 
     Attributes:
         path: the file.
-        name: the name of the array in its file; empty if it is the only one.
+        name: the name of the array in its file; empty if the file has only one array.
         shape: sizes, by dimension.
         dtype: the dtype of the elements, in their byte order.
         offset: bytes from the start of the file to the first element.
@@ -148,7 +148,7 @@ class Store(StoredArray):
         stored: dtype of the elements in the file, if they are cast when they are read; otherwise None. The name of its
             field, if any, is a prior operation, as in `resolved`.
         seen: the state of the file when its header was read; None if unknown.
-        described_by: other files that locate its elements, each with its state when it was read.
+        described_by: other files that locate the elements, each with its state at the time of reading.
         packed: decompresses the content, in which `offset` then counts; None if it is not compressed. If set, so is
             `stored`.
 
@@ -277,7 +277,7 @@ class Checkpoint(Mapping[str, Store]):
         path: the file or folder.
         stores: the tensors by name.
         metadata: ``__metadata__`` of all files together; asking for a key in which files differ raises `ModelError`.
-        file_metadata: the same by file.
+        file_metadata: the metadata of each file.
         other_objects: names of the files' other objects, which are not arrays.
         refused: errors of tensors that cannot be read, such as sparse ones, by name; asking for one raises its error.
 

@@ -16,7 +16,7 @@ import numpy as np
 from anydml.files.addresses import Address, check_written
 from anydml.files.json_path import JsonPath
 from anydml.files.located import locate
-from anydml.stores.arguments import Kind, checked
+from anydml.stores.argument_checks import Kind, checked
 from anydml.stores.formats.chunk_grid import ChunkGrid
 from anydml.stores.formats.columns import FileTensors, Later, content_bytes
 from anydml.stores.formats.gguf import make_gguf_header
@@ -36,7 +36,7 @@ class NewFile:
     """A file that a plan will write.
 
     Attributes:
-        path: its final name.
+        path: the final path.
         header: the bytes before the elements.
         size: the size of the whole file, in bytes.
         known_bytes: further bytes beside the elements.
@@ -62,7 +62,7 @@ class Target(StoredArray):
 
     Attributes:
         file: the file that will contain it.
-        name: its name in the file; empty if it is the only array.
+        name: the name of the array in the file; empty if the file has only one array.
         shape: sizes, by dimension.
         dtype: the dtype of the elements.
         offset: bytes from the start of the file to the first element.
@@ -208,7 +208,7 @@ def new_file(
 
     Args:
         path: the path of the file.
-        tensors: in the order in which they are given.
+        tensors: the tensors, in order.
         metadata: strings by key.
         ranks: the parts of a rank that the tensors of a safetensors file are.
 

@@ -55,7 +55,7 @@ class Targets(Sequence[Target]):
 
     @property
     def size(self) -> Numbers:
-        """Bytes of each."""
+        """The bytes of each target."""
         sizes: Numbers = bytes_of(self.kinds)[self.kind]
         return sizes
 

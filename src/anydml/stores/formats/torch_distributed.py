@@ -38,7 +38,7 @@ class DistributedContent(NamedTuple):
         tensors: their shapes, and their pieces with first coordinates, by name.
         other_objects: names of objects that are not tensors.
         refused: errors of tensors that cannot be read, by name.
-        remarks: what was chosen or left out, for users.
+        remarks: remarks for users on what was chosen or left out.
     """
 
     tensors: dict[str, tuple[tuple[int, ...], list[tuple[Store, tuple[int, ...]]]]]
@@ -104,9 +104,9 @@ def _add_pieces(
     Args:
         folder: the folder of the checkpoint.
         places: the places of pieces and objects in files, as ``.metadata`` has them.
-        distributed: to which they are added.
+        distributed: the content to which the pieces are added.
         chunks: sizes by name and first coordinates, of which those of the pieces are taken.
-        dtypes: by name.
+        dtypes: the dtypes by tensor name.
         pieces: reads them.
 
     Raises:

@@ -29,7 +29,7 @@ def read_legacy(file: BinaryIO, place: JsonPath) -> tuple[Any, dict[str, ZipEntr
 
     Args:
         file: at its beginning.
-        place: for errors.
+        place: the place in errors.
 
     Raises:
         ModelError: the file has another form, is broken, or is of a machine with another byte order.

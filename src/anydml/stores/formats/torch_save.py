@@ -72,9 +72,9 @@ def read_torch(path: Path, place: JsonPath, start: int = 0, length: int | None =
 
     Args:
         path: the file, or a file that contains it.
-        place: for errors.
+        place: the place in errors.
         start: offset in that file.
-        length: its bytes; None if it extends to the end of the file.
+        length: the size in bytes; None if it extends to the end of the file.
 
     Raises:
         ModelError: the file is broken, or of a machine of another byte order.
@@ -102,7 +102,7 @@ class TorchDict(NamedTuple):
     Attributes:
         path: the path of the file.
         items: the items of the dict; empty if the file holds something else.
-        tensors: all of them.
+        tensors: all tensors.
         seen: the state of the file when it was read.
     """
 
@@ -193,7 +193,7 @@ def _named(
     Args:
         value: a dict, list, module or tensor.
         name: the name of the value.
-        place: for errors.
+        place: the place in errors.
         around: ids of the objects that contain the value; an object in two places has two names, as in a state_dict.
         counter: counts values.
     """

@@ -33,7 +33,14 @@ from anydml.stores.formats.zarr_in_memory import decoded, in_memory, memory_stor
 from anydml.stores.formats.zarr_metadata import is_zarr, is_zarr_group
 from anydml.stores.formats.zarr_rectilinear import as_regular, edges_of, is_turned, readable
 from anydml.stores.formats.zarr_shards import SHARDING, check_shards
-from anydml.stores.formats.zarr_texts import CODEC, TEXT, is_text, numbers_of, texts_of, texts_within
+from anydml.stores.formats.zarr_strings import (
+    CODEC,
+    STRING_NUMBER,
+    holds_strings,
+    numbers_of,
+    strings_of,
+    strings_within,
+)
 from anydml.stores.formats.zarr_unsupported import unsupported
 from anydml.stores.formats.zarr_warnings import unwarned
 
@@ -62,7 +69,7 @@ class ZarrFolder(StoredArray):
 
     Attributes:
         path: the folder.
-        layout: its grid of chunks.
+        layout: the grid of chunks.
         metadata: contents of its metadata files, by name.
     """
 
@@ -97,7 +104,7 @@ class ZarrStore(ZarrFolder):
 
     Attributes:
         path: the folder.
-        layout: its grid of chunks.
+        layout: the grid of chunks.
         metadata: contents of its metadata files, by name.
 
     Examples:
@@ -121,7 +128,7 @@ class ZarrStore(ZarrFolder):
         """
         try:
             if self.layout.is_alone:
-                with texts_within(math.inf):
+                with strings_within(math.inf):
                     return self._by_chunks()
             with unwarned():
                 elements: Array = np.asarray(bounded(zarr_array(self.path, self.metadata))[...])
@@ -138,7 +145,7 @@ class ZarrStore(ZarrFolder):
                 chunk = decoded(self.metadata, self.layout.sizes(number), data)
                 box = self.layout.box(number)
                 elements[tuple(slice(*interval) for interval in box)] = chunk[tuple(slice(0, b - a) for a, b in box)]
-        return texts_of(elements) if is_text(self.dtype) else elements
+        return strings_of(elements) if holds_strings(self.dtype) else elements
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         raise BindingError(
@@ -235,7 +242,7 @@ def metadata_of(path: Path) -> dict[str, bytes]:
     """Return the contents of an array's metadata files, by name.
 
     Raises:
-        ModelError: they cannot be read.
+        ModelError: the metadata cannot be read.
     """
     contents = dict[str, bytes]()
     for name in ("zarr.json", ".zarray", ".zattrs"):
@@ -256,7 +263,7 @@ def layout_of(array: Any, path: Path) -> ChunkGrid:
         metadata = array.metadata.to_dict()
     dtype = np.dtype(array.dtype)
     if is_string := dtype.kind == "T":
-        dtype = TEXT
+        dtype = STRING_NUMBER
     if dtype.hasobject:
         raise ModelError(
             f"{path}: is of dtype {dtype}, whose elements are references to Python objects: rewrite it by "
@@ -309,7 +316,7 @@ def layout_of(array: Any, path: Path) -> ChunkGrid:
 
 
 def know_fill(metadata: Mapping[str, bytes]) -> None:
-    """Know the text of the fill value of an array of texts, which another process may have opened."""
+    """Register the string of the fill value of an array of strings, which another process may have opened."""
     import zarr
 
     layout_of(opened(zarr.open, memory_store(readable(metadata)), "r"), Path())

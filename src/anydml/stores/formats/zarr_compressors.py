@@ -72,7 +72,7 @@ def compressors_of(codec: str, version: int, dtype: np.dtype[Any], place: JsonPa
         place: names the array in errors.
 
     Raises:
-        ModelError: it is not a codec, or its library is not installed.
+        ModelError: there is no such codec, or its library is not installed.
     """
     name, colon, text = codec.partition(":")
     if name not in COMPRESSORS:

@@ -26,7 +26,7 @@ class ZarrMember:
     Attributes:
         rank: dimensions.
         axes: names of the dimensions, if they have any.
-        attributes: by name.
+        attributes: the attributes by name.
     """
 
     rank: int
@@ -38,7 +38,7 @@ class ZarrGroup:
     """The members of a group.
 
     Args:
-        path: its folder.
+        path: the folder of the group.
 
     Attributes:
         version: the version of the format.

@@ -12,7 +12,7 @@ import numpy as np
 from anydml.stores.formats.store import Array
 from anydml.stores.formats.zarr_codecs import bounded, raise_if_short
 from anydml.stores.formats.zarr_shards import without_transposes
-from anydml.stores.formats.zarr_texts import is_text, numbers_of, reserve_chunk, texts_of
+from anydml.stores.formats.zarr_strings import holds_strings, numbers_of, reserve_chunk, strings_of
 from anydml.stores.formats.zarr_warnings import unwarned
 from anydml.text import bytes_text
 
@@ -46,7 +46,7 @@ def decoded(metadata: Mapping[str, bytes], sizes: Sequence[int], data: bytes) ->
     Args:
         metadata: contents of the files that describe its array, by name.
         sizes: the sizes of the chunk or shard.
-        data: its bytes.
+        data: the bytes of the chunk.
 
     Raises:
         Exception: any error of a codec's library.
@@ -54,22 +54,22 @@ def decoded(metadata: Mapping[str, bytes], sizes: Sequence[int], data: bytes) ->
     files, name, order = _alone(metadata, sizes)
     with unwarned():
         array = in_memory({**files, name: data})
-        elements = _decoded_texts(array) if array.dtype.kind == "T" else np.asarray(bounded(array)[...])
+        elements = _decoded_strings(array) if array.dtype.kind == "T" else np.asarray(bounded(array)[...])
     return elements.transpose(np.argsort(order))
 
 
-def _decoded_texts(array: Any) -> Array:
-    """Return the texts of an array of one chunk, as numbers."""
+def _decoded_strings(array: Any) -> Array:
+    """Return the strings of an array of one chunk, as numbers."""
     with reserve_chunk(math.prod(array.shape)) as max_bytes:
         try:
-            texts = np.asarray(bounded(array, max_bytes)[...], array.dtype)
+            strings = np.asarray(bounded(array, max_bytes)[...], array.dtype)
         except Exception as error:
             raise_if_short(error)
             if max_bytes is None:
                 raise
             hint = f"with this memory, its texts may have {bytes_text(max_bytes)}, and with more memory more"
             raise ValueError(f"{str(error)[:100]} ({hint})") from error
-        return numbers_of(texts)
+        return numbers_of(strings)
 
 
 def encoded(metadata: Mapping[str, bytes], elements: Array) -> bytes:
@@ -78,9 +78,9 @@ def encoded(metadata: Mapping[str, bytes], elements: Array) -> bytes:
     Codecs of numcodecs flatten what they get in the order of its memory, and decode it in C order. Elements that they
     get behind the first transposes lie so.
     """
-    if is_text(elements.dtype):
+    if holds_strings(elements.dtype):
         with reserve_chunk(elements.size):
-            return _encode(metadata, texts_of(elements))
+            return _encode(metadata, strings_of(elements))
     return _encode(metadata, elements)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from anydml.stores.formats.zarr_texts import CODEC
+from anydml.stores.formats.zarr_strings import CODEC
 
 Json = dict[str, Any]
 

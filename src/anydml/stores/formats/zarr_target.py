@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from anydml.files.json_path import JsonPath
-from anydml.functions.arguments import is_movable
+from anydml.functions.argument_conversion import is_movable
 from anydml.stores.formats.block_types import name_of
 from anydml.stores.formats.packing import ICECHUNK, check_packed
 from anydml.stores.formats.zarr_array import MAX_BYTES, ZarrFolder, ZarrStore, layout_of, require_zarr
@@ -20,7 +20,7 @@ from anydml.stores.formats.zarr_compressors import compressors_of
 from anydml.stores.formats.zarr_in_memory import in_memory
 from anydml.stores.formats.zarr_metadata import RequestedLayout, changed, of_dtype, smallest
 from anydml.stores.formats.zarr_rectilinear import edges_given, readable, with_edges
-from anydml.stores.formats.zarr_texts import is_text, texts_of
+from anydml.stores.formats.zarr_strings import holds_strings, strings_of
 from anydml.stores.formats.zarr_versions import in_version
 from anydml.stores.formats.zarr_warnings import unwarned
 from anydml.text import count_noun
@@ -34,8 +34,8 @@ class ZarrTarget(ZarrFolder):
     """A Zarr array that a plan will write.
 
     Attributes:
-        path: its folder.
-        layout: its grid of chunks.
+        path: the folder of the array.
+        layout: the grid of chunks.
         metadata: contents of the files that describe it, by name.
 
     Examples:
@@ -63,7 +63,7 @@ def new_zarr(
     """Describe a Zarr array, after a trial of its codecs on one element.
 
     Args:
-        path: its folder.
+        path: the folder of the array.
         shape: sizes.
         dtype: the dtype of the elements.
         chunks: sizes of a chunk, each of which may be a list of all sizes along its axis; by default those of `like`
@@ -113,7 +113,7 @@ def _check_sizes(
     """Check the sizes of chunks or shards; sizes in `special_sizes` stand for a whole axis.
 
     Raises:
-        ModelError: they are not one positive integer per axis.
+        ModelError: the sizes are not one positive integer per axis.
     """
     if len(requested) != len(shape):
         raise place.error(
@@ -147,7 +147,7 @@ def _regular(
         if requested is not None:
             _check_sizes(name, requested, shape, special_sizes, place)
     version = version or (like.layout.version if isinstance(like, ZarrStore) else 3)
-    of_bytes = np.dtype("u1") if is_text(dtype) else dtype
+    of_bytes = np.dtype("u1") if holds_strings(dtype) else dtype
     compressors = None if codec is None else compressors_of(codec, version, of_bytes, place)
     try:
         if not isinstance(like, ZarrStore):
@@ -202,10 +202,10 @@ def _plain(
     """Return metadata by Zarr's choice."""
     import zarr
 
-    if is_text(dtype):
+    if holds_strings(dtype):
         dtype = np.dtypes.StringDType()
         if "fill_value" in keywords:
-            keywords["fill_value"] = str(texts_of(np.asarray(keywords["fill_value"]))[()])
+            keywords["fill_value"] = str(strings_of(np.asarray(keywords["fill_value"]))[()])
     if version == 3 and not dtype.isnative:
         # The byte order of version 3 is not in the dtype, but in the first codec.
         keywords["serializer"] = zarr.codecs.BytesCodec(endian="little" if sys.byteorder == "big" else "big")

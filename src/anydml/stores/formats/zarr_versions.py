@@ -10,7 +10,7 @@ from anydml.stores.formats.zarr_codecs import SHUFFLES, as_stored, coder_of
 from anydml.stores.formats.zarr_in_memory import in_memory
 from anydml.stores.formats.zarr_metadata import DIMENSIONS
 from anydml.stores.formats.zarr_shards import Json, flat
-from anydml.stores.formats.zarr_texts import CODEC
+from anydml.stores.formats.zarr_strings import CODEC
 from anydml.stores.formats.zarr_warnings import unwarned
 
 
@@ -23,7 +23,7 @@ def in_version(metadata: Mapping[str, bytes], version: int, with_compressors: bo
     Args:
         metadata: contents of the files that describe the array, by name.
         version: 2 or 3.
-        with_compressors: whether the compressors are needed; where they are not, the version need not have them.
+        with_compressors: whether the compressors are converted, too; otherwise the version may lack them.
 
     Raises:
         ValueError: the version does not have something of the array.

@@ -27,7 +27,7 @@ def references_of_zip(path: Path, place: JsonPath) -> References:
     """Return the byte ranges of the entries of a zip store.
 
     Raises:
-        ModelError: it is broken, or its entries are compressed or encrypted.
+        ModelError: the file is broken, or its entries are compressed or encrypted.
     """
     objects = dict[str, bytes | Range]()
     with place.reading(), zipfile.ZipFile(path) as archive, path.open("rb") as file:

@@ -64,7 +64,7 @@ class BlockList(Sequence[Block]):
         """Add a block.
 
         Raises:
-            BindingError: there are too many.
+            BindingError: the list has too many blocks.
         """
         if len(self) >= MAX_LISTED:
             raise BindingError(f"{self._name}: the plan needs more than {MAX_LISTED} blocks: {MORE_MEMORY}", self._name)
@@ -90,7 +90,7 @@ def check_count(name: str, count: int, noun: str, hint: str) -> None:
     """Refuse more blocks or chunks than a plan can list.
 
     Raises:
-        BindingError: there are too many.
+        BindingError: the count is too large.
     """
     max_count = MAX_BLOCKS if noun == "blocks" else MAX_CHUNKS
     if count > max_count:

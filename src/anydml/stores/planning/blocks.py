@@ -103,7 +103,7 @@ class MoveGroup:
     """Moves that share files with each other, but not with other moves. Groups of other files may be equal.
 
     Attributes:
-        moves: in order, without lookups.
+        moves: the moves, in order, without lookups.
         sizes: bytes of each operand; −1 for constants.
         units: bytes of an element, by operand.
         copies: copies, which write other bytes than the moves.

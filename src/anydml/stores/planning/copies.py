@@ -79,9 +79,9 @@ class Rows(NamedTuple):
         ends: Numbers = self.to + (self.counts - 1) * self.to_steps + self.lengths
         return ends
 
-    def select(self, which: Any) -> Rows:
+    def select(self, selection: Any) -> Rows:
         """Return the copies that a NumPy index selects."""
-        return Rows(*(column[which] for column in self))
+        return Rows(*(column[selection] for column in self))
 
     def run(self, read: Array, written: Array) -> None:
         """Copy the bytes."""
@@ -135,7 +135,7 @@ class RowTable(NamedTuple):
 
     @property
     def rows(self) -> Rows:
-        """The copies."""
+        """The copies as rows."""
         return Rows(self.to, self.from_, *self.shapes[self.shape].T)
 
     @property
@@ -158,9 +158,9 @@ class RowTable(NamedTuple):
         sizes: Numbers = self.shapes[:, :2].prod(1)[self.shape]
         return sizes
 
-    def select(self, which: Any) -> RowTable:
+    def select(self, selection: Any) -> RowTable:
         """Return the copies that a NumPy index selects."""
-        return RowTable(self.to[which], self.from_[which], self.shape[which], self.shapes)
+        return RowTable(self.to[selection], self.from_[selection], self.shape[selection], self.shapes)
 
 
 def _view_at_every_byte(buffer: Array, length: int) -> Array:

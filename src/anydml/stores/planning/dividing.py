@@ -45,7 +45,7 @@ class Divided(NamedTuple):
 
     Attributes:
         rows: the copies from windows, by file.
-        intervals: what is read and written, by number.
+        intervals: the intervals that are read and written, by number.
         windows: the windows, by number.
         outputs: numbers of the outputs.
     """
@@ -108,7 +108,7 @@ def _read(
         sizes: bytes of a window and of an element.
         places: the places of all arrays.
         first: number of the first interval.
-        intervals: to which they are added.
+        intervals: the dict to which new intervals are added.
     """
     width, unit = sizes
     # All that a window reads from one file is contiguous there, so that it may be one piece.
@@ -233,10 +233,10 @@ def _tensors(all_writers: Sequence[Writers], count: int, inputs: int) -> Numbers
     while is_changed:
         is_changed = False
         for table in tables:
-            least = tensor[table].min(1)
-            if (tensor[table] != least[:, None]).any():
+            smallest = tensor[table].min(1)
+            if (tensor[table] != smallest[:, None]).any():
                 is_changed = True
-                np.minimum.at(tensor, table, least[:, None])
+                np.minimum.at(tensor, table, smallest[:, None])
     return tensor
 
 

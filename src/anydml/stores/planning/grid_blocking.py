@@ -6,7 +6,7 @@ import copy
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Self
 
 from anydml.errors import BindingError
@@ -17,25 +17,15 @@ from anydml.stores.formats.store import Array, Store
 from anydml.stores.formats.target import Target
 from anydml.stores.formats.zarr_array import ZarrStore, metadata_of
 from anydml.stores.formats.zarr_target import ZarrTarget
-from anydml.stores.planning import block_shapes
+from anydml.stores.planning.block_estimates import BlockShape, block_seconds, unit_of, write_count
 from anydml.stores.planning.block_list import MAX_BLOCKS, MORE_MEMORY, Block, BlockList, check_count
-from anydml.stores.planning.block_shapes import block_count, box_at, cost_at, halves, middle, shapes, size_of, sizes_of
+from anydml.stores.planning.block_shapes import block_count, box_at, cost_at, halves, middle, shapes, size_of
 from anydml.stores.planning.blocking import MAX_COUNTED_BLOCKS, SAMPLED_BLOCKS, Blocking, Summary, Totals
 from anydml.stores.planning.interval_unions import ChunkCount
 from anydml.stores.planning.known_lookups import reader_of
 from anydml.stores.planning.regions import InputBox, RegionMap
 from anydml.stores.planning.shares import Shares, TooLittleMemoryError, are_near
-from anydml.tensor import Layout
 from anydml.text import bytes_text, count_noun, rounded_up
-
-SECONDS_A_BLOCK = 300e-6
-"""Estimated seconds per block; only the ratios of this and the next two to `block_shapes.Cost` matter."""
-
-SECONDS_A_CHUNK = 150e-6
-"""Estimated seconds per decoded chunk."""
-
-SECONDS_A_DECODED_BYTE = 1e-9
-"""Estimated seconds per decoded byte."""
 
 MEMORY_DIVISIONS = ((3, 3), (2, 3), (1, 3), (1, 12))
 """Ways to divide the memory: the number of blocks held at once, and the n of the nth part that threads get at most."""
@@ -45,24 +35,6 @@ MAX_HELD = 8
 
 WORTH_HOLDING = 1.1
 """Factor of the seconds up to which more blocks are held: while the last requests of one wait, others go on."""
-
-MAX_KEPT = 4
-"""Maximum disk space of an input's kept chunks, as a multiple of the input's size, per output."""
-
-
-@dataclass(frozen=True)
-class BlockShape:
-    """The shape of the blocks that an output is cut into.
-
-    Attributes:
-        block: sizes of a block.
-        are_kept: whether chunks that several blocks need are decoded once, into an unnamed file.
-        seconds: estimated seconds per byte.
-    """
-
-    block: tuple[int, ...]
-    are_kept: bool
-    seconds: float
 
 
 class GridBlocking(Blocking):
@@ -75,8 +47,8 @@ class GridBlocking(Blocking):
         free: bytes for all buffers.
 
     Attributes:
-        mappings: from each output to the inputs.
-        constants: by the numbers of the composer's operands.
+        mappings: the map from each output to the inputs.
+        constants: the constants, by the numbers of the composer's operands.
         shares: the shares of the memory.
         kept: numbers of the inputs whose decoded chunks are kept in a file while the plan runs.
         kept_boxes: boxes of chunked inputs, each as a `Block` with the number of the block that needs it and of its
@@ -155,7 +127,7 @@ class GridBlocking(Blocking):
     def _least_bytes(self, output_number: int) -> int:
         """Return the bytes of the boxes of inputs that a smallest block of an output needs."""
         shape = self.outputs[output_number].shape
-        boxes = (middle(shape, block) for block in shapes(shape, _unit(self.outputs[output_number])))
+        boxes = (middle(shape, block) for block in shapes(shape, unit_of(self.outputs[output_number])))
         return min(self._bytes_of_boxes(self.regions(output_number, box)) for box in boxes)
 
     def _seconds_of(self, free: int, held: int, part: int) -> float:
@@ -216,14 +188,14 @@ class GridBlocking(Blocking):
     def _best_shape(self, output_number: int, kept_options: Sequence[bool] = (False, True)) -> BlockShape:
         """Return the best shape of an output's blocks, with or without kept chunks."""
         target, best = self.outputs[output_number], None
-        for block in shapes(target.shape, _unit(target)):
+        for block in shapes(target.shape, unit_of(target)):
             box = middle(target.shape, block)
             regions = self.regions(output_number, box)
             held_regions = self._bytes_of_boxes(regions)
             for are_kept in kept_options:
                 if held_regions > self.shares.room(are_kept):
                     continue
-                cost = self._block_seconds(target, box, regions, are_kept)
+                cost = block_seconds(target, box, self.inputs, regions, self.shares.span, are_kept)
                 if cost is not None and (best is None or cost < best.seconds):
                     best = BlockShape(block, are_kept, cost)
         if best is None:
@@ -240,40 +212,6 @@ class GridBlocking(Blocking):
     def _bytes_of_boxes(self, regions: Sequence[InputBox]) -> int:
         """Return the bytes of boxes of inputs."""
         return sum(size_of(box) * self.inputs[operand].dtype.itemsize for operand, box in regions)
-
-    def _block_seconds(
-        self, target: Target | ZarrTarget, box: Box, regions: Sequence[InputBox], are_kept: bool
-    ) -> float | None:
-        """Return the estimated seconds per byte with or without kept chunks; None if no chunks can be kept."""
-        block_seconds, input_seconds_per_byte, has_chunked_input = SECONDS_A_BLOCK, 0.0, False
-        blocks = target.nbytes / max(1, size_of(box) * target.dtype.itemsize)
-        if target.layout.is_one:
-            block_seconds += block_shapes.seconds(target.layout.packed, box, False)
-        for operand, region in regions:
-            layout, cost = self.inputs[operand].layout, cost_at(self.inputs[operand].path)
-            is_near = cost is block_shapes.LOCAL_COST
-            spans = (layout.span(axis, *interval) for axis, interval in enumerate(region))
-            count = math.prod(last - first for first, last in spans)
-            if layout.is_plain:
-                part = tuple((0, min(high - low, c)) for (low, high), c in zip(region, layout.chunk, strict=True))
-                chunk = Layout.packed(layout.chunk, layout.dtype.itemsize)
-                block_seconds += count * block_shapes.seconds(chunk, part, span=self.shares.span, cost=cost)
-                continue
-            decoded = SECONDS_A_CHUNK / layout.chunk_bytes + SECONDS_A_DECODED_BYTE
-            decoded += 0 if is_near else cost.request / layout.chunk_bytes + cost.byte
-            if are_kept:
-                has_chunked_input = True
-                # One write per chunk in the box, and few reads.
-                size = size_of(region) * layout.dtype.itemsize
-                if size * blocks > MAX_KEPT * self.inputs[operand].nbytes:
-                    return None
-                block_seconds += count * block_shapes.LOCAL_COST.request + 2 * size * block_shapes.LOCAL_COST.byte
-                input_seconds_per_byte += self.inputs[operand].nbytes * decoded / max(1, target.nbytes)
-            else:
-                block_seconds += count * layout.chunk_bytes * decoded
-        if are_kept and not has_chunked_input:
-            return None
-        return block_seconds / max(1, size_of(box) * target.dtype.itemsize) + input_seconds_per_byte
 
     def _kept_count(self) -> int:
         """Return approximate number of boxes of inputs that are listed if chunks are kept."""
@@ -318,7 +256,7 @@ class GridBlocking(Blocking):
                         if may_be_kept and not self.inputs[operand].layout.is_plain:
                             self.kept_boxes.append(Block(block, operand, region))
                             self.kept |= {operand} if choice.are_kept else set()
-                    writes += _writes(target, box) * total // looked
+                    writes += write_count(target, box) * total // looked
             self.count += (len(self._blocks) - before) * total // max(1, looked)
         if self.is_estimate:
             check_count(self.name, self.count, "blocks", MORE_MEMORY)
@@ -334,7 +272,7 @@ class GridBlocking(Blocking):
         if box_bytes <= self.shares.room(self.choices[output_number].are_kept):
             yield box
             return
-        smaller = halves(box, _unit(self.outputs[output_number]))
+        smaller = halves(box, unit_of(self.outputs[output_number]))
         if len(smaller) == 1:
             raise BindingError(
                 f"{self.name}: {bytes_text(box_bytes)} of inputs are needed at once for a chunk of "
@@ -393,23 +331,3 @@ class GridBlocking(Blocking):
             block_copies * sizes + buffers * need + self.waiting_bytes,
             f"{bytes_text(sizes)}{per_block}, {waiting}and {bytes_text(need)} for each of {threads}{texts}",
         )
-
-
-def _unit(target: Target | ZarrTarget) -> tuple[int, ...]:
-    """Return the sizes that blocks of a target are multiples of; whole axes if sizes of chunks vary."""
-    if target.layout.is_one:
-        return (1,) * len(target.shape)
-    if (edges := target.layout.edges) is None:
-        return target.layout.file
-    axes = zip(target.layout.file, edges, target.shape, strict=True)
-    return tuple(
-        chunk if [*axis_edges[:-1]] == [*range(0, axis_edges[-2] + 1, chunk)] else max(1, size)
-        for chunk, axis_edges, size in axes
-    )
-
-
-def _writes(target: Target | ZarrTarget, box: Box) -> int:
-    """Return the number of requests that write a box: chunks, or runs of a plain file."""
-    if target.layout.is_one:
-        return block_shapes.requests(target.layout.packed, box, False)[1]
-    return block_count(sizes_of(box), target.layout.chunk)

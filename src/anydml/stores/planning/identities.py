@@ -22,7 +22,7 @@ def identity(path: Path) -> tuple[Any, ...]:
     """Return a value that changes with a file, or with anything inside a folder.
 
     Raises:
-        BindingError: it cannot be read.
+        BindingError: the file cannot be read.
     """
     try:
         if isinstance(path, Address):
@@ -36,7 +36,7 @@ def identities_of(paths: Iterable[object]) -> dict[Path, tuple[Any, ...]]:
     """Return the identities of all paths among some values.
 
     Raises:
-        BindingError: one cannot be read.
+        BindingError: a file cannot be read.
     """
     distinct = sorted({path for path in paths if isinstance(path, Path)})
     return dict(zip(distinct, _map_paths(identity, distinct), strict=True))
@@ -53,7 +53,7 @@ def identities_of_stores(
         further: further values; the paths among them are included.
 
     Raises:
-        BindingError: one cannot be read, or has changed since its header was read.
+        BindingError: a file cannot be read, or has changed since its header was read.
     """
     # By id, because hashing a path is slow.
     files = {id(store.path): (store.path, getattr(store, "seen", None)) for store in stores}
@@ -83,7 +83,7 @@ def check_unchanged(name: str, identities: Mapping[Path, tuple[Any, ...]]) -> No
     """Refuse inputs that have changed.
 
     Raises:
-        BindingError: one has changed or no longer exists.
+        BindingError: a file has changed or no longer exists.
     """
 
     def is_changed(path: Path) -> bool:

@@ -90,7 +90,7 @@ class ChunkCount:
         """Count the chunks and requests of a box, which belongs to a sample of `looked` out of `total` boxes.
 
         Raises:
-            BindingError: there are too many chunks.
+            BindingError: the box has too many chunks.
         """
         grid = self._grid
         if grid.is_one:

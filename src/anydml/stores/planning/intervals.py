@@ -46,7 +46,7 @@ class Cast(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """Bytes of a file.
+    """An interval of bytes of a file.
 
     Attributes:
         path: the file.
@@ -54,7 +54,7 @@ class Interval(NamedTuple):
         size: number of bytes.
         unit: bytes of an element.
         output: number of the first output in it; None for inputs.
-        cast: the cast of its elements; bytes are then cast ones.
+        cast: the cast of the elements, if there is one; offsets and sizes then count cast bytes.
     """
 
     path: Path

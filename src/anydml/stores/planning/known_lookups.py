@@ -30,7 +30,7 @@ def reader_of(name: str, inputs: Sequence[Any], constants: Mapping[int, Array], 
     Args:
         name: the name of the program, for errors.
         inputs: stores, by number.
-        constants: by number.
+        constants: the constants, by operand number.
         max_bytes: the maximum size in bytes of an input.
     """
     constant_bytes = {k: value.reshape(-1).view(np.uint8) for k, value in constants.items()}

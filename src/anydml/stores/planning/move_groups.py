@@ -37,7 +37,7 @@ class MoveGroupInstance(NamedTuple):
     """A group of moves between files.
 
     Attributes:
-        kind: its number among the different groups.
+        kind: the number of the group among those that differ.
         operands: for each operand, the number of its interval or constant.
     """
 

@@ -92,12 +92,14 @@ class Pick(NamedTuple):
         """Return the input's coordinates of the elements that move, and the byte offsets within these elements."""
         return places_of(self.offsets, layout)
 
-    def boxes(self, layout: Layout, ways: Sequence[Sequence[int]], cell_of: CellOf) -> Iterator[PickedBox]:
+    def boxes(
+        self, layout: Layout, steps_by_dimension: Sequence[Sequence[int]], cell_of: CellOf
+    ) -> Iterator[PickedBox]:
         """Yield the boxes of the input that contain the elements to read, one per cell.
 
         Args:
             layout: the layout of the input, which is packed.
-            ways: by dimension of the move, steps along each axis of the input.
+            steps_by_dimension: by dimension of the move, steps along each axis of the input.
             cell_of: returns the numbers of cells.
         """
         at, byte_offsets = self.places(layout)
@@ -107,7 +109,7 @@ class Pick(NamedTuple):
         for axis, coordinates in enumerate(at):
             numbers = cell_of(self.operand, axis, coordinates)
             cells = cells * (int(numbers.max()) + 1) + numbers
-        below, above = reach(self.move.sizes, ways, len(at))
+        below, above = reach(self.move.sizes, steps_by_dimension, len(at))
         order = np.argsort(cells, kind="stable")
         for numbers in np.split(order, np.flatnonzero(np.diff(cells[order])) + 1):
             own_at = [coordinates[numbers] for coordinates in at]
@@ -161,9 +163,9 @@ def places_of(offsets: Array, layout: Layout) -> tuple[list[Array], Array]:
     return [*np.unravel_index(element_number, layout.sizes)] if layout.sizes else [], byte_offsets
 
 
-def reach(sizes: Sequence[int], ways: Sequence[Sequence[int]], rank: int) -> tuple[list[int], list[int]]:
+def reach(sizes: Sequence[int], steps_by_dimension: Sequence[Sequence[int]], rank: int) -> tuple[list[int], list[int]]:
     """Return the lowest and highest coordinates that dimensions reach along each axis, by their steps."""
-    ends = [[(size - 1) * step for step in way] for size, way in zip(sizes, ways, strict=True)]
+    ends = [[(size - 1) * step for step in steps] for size, steps in zip(sizes, steps_by_dimension, strict=True)]
     below, above = ([sum(chosen(0, end[axis]) for end in ends) for axis in range(rank)] for chosen in (min, max))
     return below, above
 

@@ -36,7 +36,7 @@ class InputBox(NamedTuple):
 
     Attributes:
         operand: number of the input.
-        box: in its coordinates.
+        box: the box, in the input's coordinates.
     """
 
     operand: int
@@ -67,23 +67,23 @@ def to_coordinates(end: Access, sizes: Sequence[int], layout: Layout) -> tuple[l
     Returns:
         The coordinates of the first element, and for each dimension steps along each axis.
     """
-    first, ways = coordinates(end.offset, layout), []
+    first, steps_by_dimension = coordinates(end.offset, layout), []
     for size, stride in zip(sizes, end.strides, strict=True):
         last = coordinates(end.offset + (size - 1) * stride, layout)
         leads, count = [to - start for start, to in zip(first, last, strict=True)], max(1, size - 1)
         if any(lead % count for lead in leads):
             leads, count = coordinates(abs(stride), layout), -1 if stride < 0 else 1
-        ways.append([lead // count for lead in leads])
-    return first, ways
+        steps_by_dimension.append([lead // count for lead in leads])
+    return first, steps_by_dimension
 
 
 def box_of(end: Access, move: Move, layout: Layout) -> Box:
     """Return the smallest box of a packed array that holds all elements of one end of a move, as `box_between`."""
-    first, ways = to_coordinates(end, move.sizes, layout)
+    first, steps_by_dimension = to_coordinates(end, move.sizes, layout)
     # An element of the move may be several of the array.
     run = max(1, move.element_size // layout.element_size)
-    ways.append([*(0,) * (len(first) - 1), 1] if first else [])
-    below, above = reach((*move.sizes, run), ways, len(first))
+    steps_by_dimension.append([*(0,) * (len(first) - 1), 1] if first else [])
+    below, above = reach((*move.sizes, run), steps_by_dimension, len(first))
     low, high = (
         [at + change for at, change in zip(first, more_of_axes, strict=True)] for more_of_axes in (below, above)
     )
@@ -96,20 +96,20 @@ def access_in_box(
     """Return one end of a move, in the coordinates of a box in memory.
 
     Args:
-        end: in the whole array.
+        end: the access to the whole array.
         sizes: the sizes of the move's box.
         layout: the layout of the whole array, which is packed.
         box: as `box_of`, or larger.
         strides: the strides of the box in memory, in bytes.
-        operand: that is the box.
+        operand: the number of the operand that holds the box.
     """
-    first, ways = to_coordinates(end, sizes, layout)
+    first, steps_by_dimension = to_coordinates(end, sizes, layout)
     nearer = [stride - old_stride for stride, old_stride in zip(strides, layout.strides, strict=True)]
 
     def convert_distance(distance: int, counts: Sequence[int]) -> int:
         return distance + sum(count * change for count, change in zip(counts, nearer, strict=True))
 
-    strides_in_box = tuple(map(convert_distance, end.strides, ways))
+    strides_in_box = tuple(map(convert_distance, end.strides, steps_by_dimension))
     return Access(operand, convert_distance(end.offset, first) - offset_of(box, strides), strides_in_box)
 
 
@@ -117,12 +117,12 @@ class RegionMap:
     """The way from boxes of an output to boxes of the inputs.
 
     Args:
-        program: whose moves are not simplified, so that each dimension is along one axis of an output.
-        number: the number of the output's operand.
+        program: a program whose moves are not simplified, so that each dimension is along one axis of an output.
+        operand: the number of the output's operand.
         output: the layout of the output.
         inputs: layouts of all inputs, which are packed.
         read: returns the bytes of a constant, or of an input that holds indices.
-        hint: what to do if the output needs scratch.
+        hint: advice for the error if the output needs scratch.
 
     Attributes:
         moves: to the output, without lookups; inputs are their first operands, constants follow the outputs.
@@ -314,8 +314,8 @@ def run_moves(moves: Sequence[Move], operands: Sequence[Array]) -> None:
     """Run moves once, in order.
 
     Args:
-        moves: to run.
-        operands: by number, including those that are written.
+        moves: the moves to run.
+        operands: the operands by number, including those that are written.
     """
     if moves:
         compile_moves(moves, len(operands)).run(operands)

@@ -13,8 +13,8 @@ from anydml.files.object_paths import RESPONSE_CHUNK
 from anydml.stores.formats.store import Store
 from anydml.stores.formats.target import Target
 from anydml.stores.formats.zarr_array import ZarrStore
+from anydml.stores.formats.zarr_strings import holds_strings
 from anydml.stores.formats.zarr_target import ZarrTarget
-from anydml.stores.formats.zarr_texts import is_text
 from anydml.stores.planning import block_shapes
 from anydml.stores.planning.block_shapes import cost_at
 from anydml.stores.planning.blocking import THREADS
@@ -90,13 +90,13 @@ class Shares:
         Raises:
             TooLittleMemoryError: the memory is too small.
         """
-        arrays, given = [*inputs, *outputs], free
+        arrays, given_bytes = [*inputs, *outputs], free
         is_near = are_near(arrays)
         connections = 0 if is_near else min(free // 4, CONNECTIONS)
         free -= connections
         if any(not array.layout.is_plain for array in arrays):
             free -= min(max(0, free - ENOUGH) // 8, CODECS)
-        texts = free // 4 * 3 if any(is_text(array.dtype) for array in arrays) else 0
+        texts = free // 4 * 3 if any(holds_strings(array.dtype) for array in arrays) else 0
         free -= texts
         chunked = [array.layout for array in outputs if not array.layout.is_one]
         written = max((layout.chunk_bytes * (1 if layout.is_plain else 2) for layout in chunked), default=0)
@@ -108,13 +108,13 @@ class Shares:
         need = max(written, request, *decoded)
         # Plain elements of objects are received directly in the destination, if they are contiguous there.
         is_received = not is_near and held > 1 and all(_is_plain(store) for store in inputs)
-        most = THREADS if is_near else min(2, held) * MAX_REQUESTS
-        buffers = max(1, min(most, free // part // need))
-        threads = min(most, buffers + connections // RECEIVED) if is_received else buffers
+        max_requests = THREADS if is_near else min(2, held) * MAX_REQUESTS
+        buffers = max(1, min(max_requests, free // part // need))
+        threads = min(max_requests, buffers + connections // RECEIVED) if is_received else buffers
         boxes = (free - buffers * need) // held
         if boxes < need // 2:
             raise TooLittleMemoryError(
-                f"{name}: {bytes_text(given + constant_bytes)} of memory is not enough for chunks that need "
+                f"{name}: {bytes_text(given_bytes + constant_bytes)} of memory is not enough for chunks that need "
                 f"{bytes_text(need)} each"
             )
         return cls(texts, span, need, buffers, threads, held, boxes)

@@ -35,9 +35,11 @@ class PlacedRows(NamedTuple):
     from_: Numbers
     rows: RowTable
 
-    def select(self, which: Numbers | Array | slice) -> PlacedRows:
+    def select(self, selection: Numbers | Array | slice) -> PlacedRows:
         """Return the rows that a NumPy index selects."""
-        return PlacedRows(self.tensor[which], self.to[which], self.from_[which], self.rows.select(which))
+        return PlacedRows(
+            self.tensor[selection], self.to[selection], self.from_[selection], self.rows.select(selection)
+        )
 
     @property
     def pieces(self) -> Pieces:
@@ -72,7 +74,7 @@ class Pieces(NamedTuple):
         owners: number of the tensor or window of each.
         files: number of the file of each.
         starts: offset of each in its file.
-        ends: its end.
+        ends: the end of each.
         of_part: number of the piece in which each of the parts lies that they consist of.
     """
 
@@ -131,18 +133,18 @@ def in_parts(placed: PlacedRows, width: int, unit: int) -> tuple[PlacedRows, Pie
     cuts = _Cuts(parts[large.tensor], pieces.starts[piece], (pieces.ends - pieces.starts)[piece], units[piece])
     first, last = cuts.part_of(large.rows.from_), cuts.part_of(large.rows.ends - 1)
     turns = last - first + 1
-    which = np.repeat(np.arange(turns.size), turns)
-    k = first[which] + np.arange(which.size) - np.repeat(np.cumsum(turns) - turns, turns)
-    ends_of_part = map(cuts.select(which).start_of, (k, k + 1))
-    clipped, numbers = clip_rows(large.rows.select(which).rows, *ends_of_part)
-    which, k = which[numbers], k[numbers]
+    tensor_of_turn = np.repeat(np.arange(turns.size), turns)
+    k = first[tensor_of_turn] + np.arange(tensor_of_turn.size) - np.repeat(np.cumsum(turns) - turns, turns)
+    ends_of_part = map(cuts.select(tensor_of_turn).start_of, (k, k + 1))
+    clipped, numbers = clip_rows(large.rows.select(tensor_of_turn).rows, *ends_of_part)
+    tensor_of_turn, k = tensor_of_turn[numbers], k[numbers]
     small, before = placed.select(~is_large), np.cumsum(parts) - parts
     new = RowTable.of(clipped)
     columns = zip(small.rows, new._replace(shape=new.shape + np.int32(len(small.rows.shapes))), strict=True)
     placed = PlacedRows(
-        np.concatenate([before[small.tensor], before[large.tensor[which]] + k]),
-        np.concatenate([small.to, large.to[which]]),
-        np.concatenate([small.from_, large.from_[which]]),
+        np.concatenate([before[small.tensor], before[large.tensor[tensor_of_turn]] + k]),
+        np.concatenate([small.to, large.to[tensor_of_turn]]),
+        np.concatenate([small.from_, large.from_[tensor_of_turn]]),
         RowTable(*map(np.concatenate, columns)),
     )
     return placed, placed.pieces
@@ -156,9 +158,9 @@ class _Cuts(NamedTuple):
     size: Numbers
     unit: Numbers
 
-    def select(self, which: Numbers) -> _Cuts:
+    def select(self, selection: Numbers) -> _Cuts:
         """Return the cuts that a NumPy index selects."""
-        return _Cuts(*(column[which] for column in self))
+        return _Cuts(*(column[selection] for column in self))
 
     def start_of(self, part: Numbers) -> Numbers:
         """Return the offset at which a part of each piece begins; for the number after the last part, the end."""

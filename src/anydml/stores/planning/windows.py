@@ -106,7 +106,7 @@ def window_io(all_rows: Sequence[RowCopies], windows: Windows, low: int, high: i
         all_rows: copies from the windows, of which no two have the same destination.
         windows: the windows.
         low: offset of the interval.
-        high: its end.
+        high: the end of the interval.
 
     Raises:
         TooManyRunsError: there are too many.

@@ -15,7 +15,7 @@ class Writers(NamedTuple):
     """The writers of outputs that are alike: each output is written by moves in order, or by runs alone.
 
     Attributes:
-        moves: none where there are runs.
+        moves: the moves; none if there are runs.
         runs: of inputs, by their places in the output: that place, the input's number in a set, the place in it, and
             bytes.
         sets: as in `RepeatedMoves`.
@@ -52,9 +52,9 @@ class Writers(NamedTuple):
         columns = sorted({move.reads.operand for move in self.moves} | {run[1] for run in self.runs})
         return self.sets[:, columns]
 
-    def of_outputs(self, which: Array) -> Writers:
+    def of_outputs(self, are_selected: Array) -> Writers:
         """Return the writers of some outputs."""
-        return self if which.all() else self._replace(sets=self.sets[which])
+        return self if are_selected.all() else self._replace(sets=self.sets[are_selected])
 
 
 def writers_of(alike: Sequence[RepeatedMoves], places: Places) -> Iterator[tuple[Writers, bool]]:

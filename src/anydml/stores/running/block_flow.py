@@ -15,15 +15,15 @@ Begin = Callable[[int, Array], tuple[Iterator[Task], Iterator[Task]]]
 
 
 class BlockFlow:
-    """The tasks of blocks.
+    """Distributes the tasks of blocks among threads.
 
     Args:
         numbers: the numbers of the blocks.
         rooms: memory, each for one block.
-        begin: begins a block, by its number and its room.
+        begin: a function that begins a block, given its number and its room.
         finished: called with the number of each block that was written.
-        most: how many tasks that read, and that write, are under way at once.
-        in_turn: whether a block is read only when the one before it has been.
+        max_tasks: the maximum numbers of reading and of writing tasks at once.
+        in_turn: whether a block is read only after the block before it was read.
         was_read: called with the number of each block that was read.
     """
 
@@ -33,13 +33,13 @@ class BlockFlow:
         rooms: Iterable[Array],
         begin: Begin,
         finished: Callable[[int], None],
-        most: tuple[int, int],
+        max_tasks: tuple[int, int],
         in_turn: bool,
         was_read: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._numbers, self._rooms, self._begin, self._finished = iter(numbers), [*rooms], begin, finished
         self._next = next(self._numbers, None)
-        self._most, self._in_turn, self._was_read, self._is_broken = most, in_turn, was_read, False
+        self._most, self._in_turn, self._was_read, self._is_broken = max_tasks, in_turn, was_read, False
         self._changed = threading.Condition()
         # Each pair is for tasks that read, and tasks that write. One thread at a time takes a task of either kind.
         self._taking = threading.Lock(), threading.Lock()
@@ -136,9 +136,9 @@ class _Block:
     """A block that is held.
 
     Attributes:
-        number: its number.
-        room: its memory.
-        tasks: the tasks that read it, and the tasks that write it.
+        number: the number of the block.
+        room: the memory of the block.
+        tasks: the tasks that read the block, and the tasks that write it.
         under_way: tasks that were taken and have not ended.
         is_all: whether all tasks that read, or all that write, were taken.
     """

@@ -20,7 +20,7 @@ class BlocksWriter(ABC):
 
     Args:
         threads: the threads of the plan.
-        buffers: how many of their buffers are lent at once.
+        buffers: the maximum number of buffers that are lent at once.
     """
 
     def __init__(self, threads: int, buffers: int) -> None:

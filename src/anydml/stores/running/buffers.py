@@ -17,12 +17,12 @@ class Buffers:
     """Buffers in separate pages, for requests without the page cache; the allocator keeps none of their memory.
 
     Args:
-        most: how many are lent at once, while other threads wait; none of these may hold one that it was lent.
+        max_lent: the maximum number that is lent at once; further threads wait, and must not hold a buffer meanwhile.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, max_lent: int) -> None:
         self._free: list[Array] = []
-        self._unlent = threading.Semaphore(most)
+        self._unlent = threading.Semaphore(max_lent)
 
     @contextmanager
     def lent(self, size: int) -> Iterator[Array]:

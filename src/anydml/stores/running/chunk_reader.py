@@ -94,9 +94,9 @@ class ChunkReader:
                 yield partial(self._run, run, box, out)
             return
         if self._shards is not None and self.grid.is_plain:
-            most = max(1, TOGETHER // max(1, self.grid.chunk_bytes))
+            max_chunks = max(1, TOGETHER // max(1, self.grid.chunk_bytes))
             for _, chunks in itertools.groupby(self.grid.intersecting(box), lambda chunk: self.grid.place(chunk)[0]):
-                while several := [*itertools.islice(chunks, most)]:
+                while several := [*itertools.islice(chunks, max_chunks)]:
                     yield partial(self._plain, several, box, out)
             return
         for chunk in self.grid.intersecting(box):
@@ -113,7 +113,7 @@ class ChunkReader:
 
         Args:
             chunk: index of the chunk along each axis.
-            box: in coordinates of the array.
+            box: the box, in coordinates of the array.
             out: the array of the whole box, with elements of a `word`.
 
         Raises:
@@ -144,16 +144,16 @@ class ChunkReader:
     def _kept_reads(self, kept: KeptChunks, block_number: int, box: Box, out: Array) -> Iterator[Task]:
         """Yield tasks that read a box, and keep its chunks for later boxes."""
         ranges = [range(*self.grid.span(axis, *interval)) for axis, interval in enumerate(box)]
-        most = max(self.span, min(KEPT_READ, 2 * self.grid.chunk_bytes))
+        max_bytes = max(self.span, min(KEPT_READ, 2 * self.grid.chunk_bytes))
         run, start, end = list[Box](), 0, 0
         for chunk in itertools.product(*ranges):
             if not kept.has(block_number, chunk):
                 yield partial(self._keep, kept, block_number, chunk, box, out)
                 continue
             offset = kept.place(block_number, chunk)
-            for part in split_box(common_box(box, self.grid.box(chunk)), out.itemsize, most):
+            for part in split_box(common_box(box, self.grid.box(chunk)), out.itemsize, max_bytes):
                 size = size_of(part) * out.itemsize
-                if run and (offset != end or end + size - start > most):
+                if run and (offset != end or end + size - start > max_bytes):
                     yield partial(self._read_kept, kept, block_number, start, end, run, box, out)
                     run = []
                 start, end = start if run else offset, offset + size

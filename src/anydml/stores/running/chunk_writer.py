@@ -32,7 +32,7 @@ class ChunkWriter:
 
     Args:
         target: the array.
-        folder: its folder until it gets its name.
+        folder: the folder of the array until it gets its final name.
         scratch: a local folder, in which shards for an address are assembled.
         need: bytes that a thread may need for chunks that are moved together, and one that is encoded.
     """

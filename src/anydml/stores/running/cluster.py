@@ -59,7 +59,7 @@ def write_on(
 
     Args:
         client: the client of the cluster.
-        scheduler: its address.
+        scheduler: the address of the scheduler.
         plan: the plan of the blocks.
         digest: the digest of the plan, by which workers recognize its journal.
         numbers: the numbers of the blocks.

@@ -18,8 +18,8 @@ from anydml.stores.formats.chunk_grid import Box, ChunkGrid
 from anydml.stores.formats.store import Array, Store
 from anydml.stores.formats.target import NewFile, Target
 from anydml.stores.formats.zarr_array import ZarrStore
+from anydml.stores.formats.zarr_strings import holds_strings, strings_of
 from anydml.stores.formats.zarr_target import ZarrTarget
-from anydml.stores.formats.zarr_texts import is_text, texts_of
 from anydml.stores.planning.base_plan import BasePlan
 from anydml.stores.planning.block_list import MAX_CHUNKS
 from anydml.stores.planning.block_shapes import block_count, sizes_of, split_box, word
@@ -175,7 +175,9 @@ class _Comparer:
         index = tuple(int(k) + low for k, (low, _) in zip(local, part, strict=True))
         ends = [data[local].tobytes() for data in (computed, stored)]
         pair = [np.frombuffer(end, self._dtype) for end in ends]
-        values = [repr(str(texts_of(value)[0])[:80]) if is_text(self._dtype) else str(value[0]) for value in pair]
+        values = [
+            repr(str(strings_of(value)[0])[:80]) if holds_strings(self._dtype) else str(value[0]) for value in pair
+        ]
         if values[0] == values[1]:
             values = [end.hex()[:80] for end in ends]
         with self._lock:

@@ -68,7 +68,7 @@ def open_file(path: str | Path, create: bool = False, mode: int = 0o666) -> int:
 
     Args:
         path: the path of the file.
-        create: whether to create it, or to empty it.
+        create: whether to create or empty the file.
         mode: permissions of a new file, limited by the process's umask.
     """
     flags = os.O_RDWR | getattr(os, "O_BINARY", 0) | (os.O_CREAT | os.O_TRUNC if create else 0)
@@ -82,7 +82,7 @@ class PlainFile:
         path: the path of the file.
         is_written: whether it is opened for writing.
         is_kept: whether its content must reach the disk.
-        descriptor: its descriptor if it is open already.
+        descriptor: the descriptor if the file is already open.
     """
 
     def __init__(
@@ -265,7 +265,7 @@ class RunResources:
 
     Args:
         threads: the number of threads.
-        buffers: how many of their buffers are lent at once.
+        buffers: the maximum number of buffers that are lent at once.
 
     Attributes:
         more: closes further objects with the files.

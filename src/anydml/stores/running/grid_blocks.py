@@ -19,8 +19,8 @@ from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.formats.store import Array, Store
 from anydml.stores.formats.target import Target
 from anydml.stores.formats.zarr_array import ZarrStore, know_fill
+from anydml.stores.formats.zarr_strings import holds_strings, strings_within
 from anydml.stores.formats.zarr_target import ZarrTarget
-from anydml.stores.formats.zarr_texts import is_text, texts_within
 from anydml.stores.planning.base_plan import BasePlan
 from anydml.stores.planning.block_shapes import sizes_of, word
 from anydml.stores.planning.grid_blocking import GridBlocking
@@ -84,9 +84,9 @@ class GridBlocks(BlocksWriter):
         with ExitStack() as undone:
             undone.enter_context(self._resources)
             if self._blocking.shares.texts:
-                self._resources.more.enter_context(texts_within(self._blocking.shares.texts))
+                self._resources.more.enter_context(strings_within(self._blocking.shares.texts))
                 for array in (*plan.inputs, *plan.outputs):
-                    if is_text(array.dtype):
+                    if holds_strings(array.dtype):
                         # The plan may be from another process, which alone has the texts of fill values.
                         know_fill(array.metadata)
             self._readers = [
@@ -127,7 +127,7 @@ class GridBlocks(BlocksWriter):
             self._rooms,
             self._begin,
             lambda block_number: finished(block_number, self._blocking.block_bytes(block_number)),
-            most=(MAX_REQUESTS, min(MAX_REQUESTS, self._blocking.shares.buffers)),
+            max_tasks=(MAX_REQUESTS, min(MAX_REQUESTS, self._blocking.shares.buffers)),
             # Chunks are kept for the blocks after the one that reads them.
             in_turn=bool(self._blocking.kept),
             was_read=self._release,

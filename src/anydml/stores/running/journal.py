@@ -31,7 +31,7 @@ class Journal:
     """The journal of one plan, locked against other processes.
 
     Args:
-        path: its path.
+        path: the path of the journal.
         digest: the digest of the plan.
         sync: syncs all outputs to the disk.
 

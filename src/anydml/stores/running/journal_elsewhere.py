@@ -39,7 +39,7 @@ def read_journal(path: Address) -> Version:
     """Return the journal that is at an address.
 
     Raises:
-        ModelError: it cannot be read.
+        ModelError: the journal cannot be read.
     """
     import obstore
 

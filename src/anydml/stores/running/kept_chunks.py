@@ -91,8 +91,8 @@ class KeptChunks:
 
         Args:
             box_number: the number of the box for which the chunk was decoded.
-            chunk: its number along each axis.
-            elements: its elements.
+            chunk: the number of the chunk along each axis.
+            elements: the elements of the chunk.
         """
         chunk_box, last = self._grid.box(chunk), self._after.get(chunk, len(self._boxes) - 1)
         lows, highs = np.array(chunk_box, np.int64).reshape(-1, 2).T
@@ -159,7 +159,7 @@ class Pieces:
     """Pieces of a box that wait to be written, in runs of contiguous pieces.
 
     Attributes:
-        size: bytes of all of them, and of what is known of them.
+        size: bytes of memory for all pieces and their bookkeeping.
     """
 
     def __init__(self) -> None:

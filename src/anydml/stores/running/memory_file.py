@@ -56,8 +56,8 @@ class LoadedBlocks(FileBlocks):
     """Writes blocks of a plan to arrays.
 
     Args:
-        plan: whose outputs are files in memory.
-        contents: the bytes of each file by its path, while blocks of it are written.
+        plan: a plan whose outputs are files in memory.
+        contents: the bytes of each file by path, while blocks of the file are written.
     """
 
     def __init__(self, plan: BasePlan, contents: Mapping[Path, Array]) -> None:
@@ -93,7 +93,7 @@ def bytes_of(name: str, field: str, array: Any, shape: tuple[int, ...], dtype: n
         dtype: required.
 
     Raises:
-        BindingError: it is not such an array, has another shape or dtype, is read-only or not in C order.
+        BindingError: the value is not such an array, has another shape or dtype, is read-only or not in C order.
     """
     adapter = adapter_of(array)
     if adapter is None and not isinstance(array, np.ndarray):

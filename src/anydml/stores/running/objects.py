@@ -33,8 +33,8 @@ class ObjectFile:
 
         Raises:
             FileNotFoundError: there is no such object.
-            OSError: it cannot be read.
-            ModelError: it has another size.
+            OSError: the object cannot be read.
+            ModelError: the object has another size.
         """
         if not view:
             return
@@ -49,7 +49,7 @@ class ObjectFile:
 
         Raises:
             OSError: as in `read`.
-            ModelError: it has another size.
+            ModelError: the object has another size.
         """
         data, base = np.empty(int(lengths.sum()), np.uint8), 0
         self.read(data.data, offset)

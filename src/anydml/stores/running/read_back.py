@@ -18,7 +18,7 @@ from anydml.stores.formats.zarr_codecs import raise_if_short, rounding
 from anydml.stores.formats.zarr_in_memory import decoded, encoded
 from anydml.stores.formats.zarr_metadata import RequestedLayout, changed
 from anydml.stores.formats.zarr_rectilinear import as_regular
-from anydml.stores.formats.zarr_texts import stored
+from anydml.stores.formats.zarr_strings import stored
 
 DRIFTING = frozenset({"delta", "zfpy"})
 """Codecs that round already rounded numbers once more."""

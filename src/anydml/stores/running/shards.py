@@ -66,7 +66,7 @@ class ShardReader:
 
         Raises:
             OSError: the index cannot be read.
-            ValueError: it is broken.
+            ValueError: the index is broken.
         """
         file, chunk_number = self._grid.place(chunk)
         with self._lock:
@@ -93,7 +93,7 @@ class ShardReader:
         """Yield the chunks that a box intersects, as runs: chunks of one shard that one request reads.
 
         Args:
-            box: in coordinates of the array.
+            box: the box, in coordinates of the array.
             span: most bytes of a run of several chunks.
 
         Raises:
@@ -145,8 +145,8 @@ class ShardReader:
         """Return the bytes of a chunk.
 
         Raises:
-            FileNotFoundError: it has fill values only.
-            OSError: it cannot be read.
+            FileNotFoundError: the chunk has fill values only.
+            OSError: the chunk cannot be read.
             ValueError: the index is broken.
         """
         interval, path = self.place(chunk), self._path / self._grid.name(chunk)
@@ -234,7 +234,7 @@ class ShardWriter:
 
         Args:
             chunks: their numbers.
-            data: their bytes, one chunk after the other; None if they have fill values only.
+            data: the bytes of the chunks, one after the other; None if they have fill values only.
             elements: the elements of each, if they are to be returned when the shard is whole.
 
         Returns:
@@ -269,7 +269,7 @@ class ShardWriter:
         return shard.written
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close all open files."""
         for shard in self._open.values():
             shard.close()
 

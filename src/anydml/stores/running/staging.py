@@ -61,7 +61,7 @@ class Staging:
     Args:
         files: plain files.
         arrays: Zarr arrays, each of which is a folder.
-        other_files: small files beside them: their contents, or the files that they are copies of.
+        other_files: small files beside the outputs: contents, or the files to copy.
         folder: the folder of all of these, which is renamed at once; None if each output is renamed separately.
         overwrite: whether existing outputs may be replaced.
         sources: files and folders that are read; the outputs get no more permissions than these.

@@ -32,7 +32,7 @@ class StagingElsewhere:
 
     Args:
         arrays: Zarr arrays.
-        other_files: small objects beside them: their contents, or the files that they are copies of.
+        other_files: small objects beside the outputs: contents, or the files to copy.
         folder: the folder of all of these; None if each array is separate.
         overwrite: whether existing outputs may be replaced: they are removed before anything is written.
 

@@ -22,7 +22,7 @@ class Upload:
         scratch: a folder with room for all of it.
 
     Attributes:
-        local_path: its local path.
+        local_path: the path of the file on this machine.
 
     Raises:
         ModelError: outputs cannot be written at this address.
@@ -39,7 +39,7 @@ class Upload:
         """Refuse an address that is taken, unless an interrupted run of the same output began to write there.
 
         Raises:
-            ModelError: it is taken.
+            ModelError: the name is taken.
         """
         place = JsonPath(str(self.to))
         with place.reading():

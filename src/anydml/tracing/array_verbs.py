@@ -167,7 +167,7 @@ def common_shape(shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:
     """Return the shape to which shapes broadcast.
 
     Raises:
-        FuseError: they do not broadcast.
+        FuseError: the shapes do not broadcast.
     """
     shape_so_far: list[int] = []
     for shape in shapes:

@@ -40,7 +40,7 @@ def joined_dtype(name: str, field: str, arrays: Sequence[Array]) -> np.dtype[Any
     """Return the common dtype of arrays to join, the longest for strings of several lengths.
 
     Raises:
-        DescError: they have several dtypes.
+        DescError: the arrays have several dtypes.
     """
     dtypes = {array.dtype for array in arrays}
     if len(dtypes) > 1 and {dtype.kind for dtype in dtypes} not in ({"U"}, {"S"}):
@@ -52,7 +52,7 @@ def check_data(name: str, fields: Sequence[str], arrays: Sequence[Any]) -> None:
     """Check that all arrays have one dtype.
 
     Raises:
-        DescError: they have several dtypes.
+        DescError: the arrays have several dtypes.
     """
     first = arrays[0].dtype
     for field, array in zip(fields, arrays, strict=True):
@@ -66,7 +66,7 @@ def check_out_list(name: str, out: Any) -> None:
     """Check that `out` is a list, for a function with several results.
 
     Raises:
-        BindingError: it is not.
+        BindingError: `out` is not such a list.
     """
     if out is None:
         return
@@ -82,7 +82,7 @@ def check_count(name: str, count: int, parts: int) -> None:
     """Check the number of arrays of an `out`.
 
     Raises:
-        BindingError: it is not the number of parts.
+        BindingError: the count is not the number of parts.
     """
     if count != parts:
         message = f"{name}: out has {count_noun(count, 'array')} for {count_noun(parts, 'part')}"
@@ -93,7 +93,7 @@ def check_word(name: str, field: str, value: Any, words: Sequence[str]) -> None:
     """Check that a value is one of several strings.
 
     Raises:
-        DescError: it is not.
+        DescError: the value is none of the strings.
     """
     if not isinstance(value, str) or value not in words:
         text = f"{', '.join(map(repr, words[:-1]))} or {words[-1]!r}"
@@ -104,7 +104,7 @@ def host_integers(name: str, field: str, values: Any) -> HostIntegers:
     """Return integers whose values are needed before anything is moved, such as sizes.
 
     Raises:
-        BindingError: they are on a GPU.
+        BindingError: the integers are on a GPU.
     """
     if isinstance(values, HostIntegers):
         return values
@@ -126,7 +126,7 @@ def converted(name: str, parameter: Parameter, value: Any, dtype: Any) -> Any:
         dtype: NumPy's dtype of the arrays, which scalars get.
 
     Raises:
-        DescError: it has another type, or is not one of the parameter's words.
+        DescError: the argument has another type, or is not one of the parameter's words.
     """
     field, type_name = parameter.name, parameter.kind
     if type_name == "HostInts | None":
@@ -157,7 +157,7 @@ def secondary_array(name: str, parameter: Parameter, argument: Any, x: Array, ad
         adapter: x's adapter; None for NumPy arrays.
 
     Raises:
-        BindingError: it is of another library or on another device.
+        BindingError: the array is of another library or on another device.
         DescError: indices are not integers, or 2⁶⁰ or more; or a mask has neither bools nor 8-bit integers.
     """
     field, argument_adapter = parameter.name, adapter_of(argument)

@@ -23,7 +23,7 @@ class Kind(NamedTuple):
 
     Attributes:
         fits: whether a value is of this kind.
-        advice: what to pass instead of another value.
+        advice: the advice on what to pass instead.
     """
 
     fits: Callable[[Any], bool]
@@ -101,7 +101,7 @@ def checked(**kinds: Kind) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Decorate a function, so that arguments of other types are refused by name.
 
     Args:
-        kinds: those of arguments for which `KINDS` has none, or another one.
+        kinds: the kinds of arguments that are not in `KINDS`, or differ from it.
     """
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
