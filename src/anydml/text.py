@@ -90,8 +90,8 @@ def count_noun(count: int, noun: str) -> str:
 
 
 def missing_bytes(count: int) -> str:
-    """Return what errors say of a file that was cut off: ``"1 byte is missing"``, ``"2 bytes are missing"``."""
-    return f"{count_noun(count, 'byte')} {'is' if count == 1 else 'are'} missing"
+    """Return what errors say of a file that was cut off: ``"2 bytes are missing"``, and the remedy."""
+    return f"{count_noun(count, 'byte')} {'is' if count == 1 else 'are'} missing; copy or download it again"
 
 
 EXACT_BYTES = 10_000

@@ -132,7 +132,7 @@ def test_sizes_that_are_only_named_are_named_together(check):
         "m.onnx: 2 movement nodes were not checked; 1 movement node conforms to DML_FEATURE_LEVEL_6_4",
         "    Transpose: 1 conforms",
         LOWEST.format("1_0"),
-        "m.onnx: 2 nodes are not checked, because sizes are symbolic (Transpose 2): give --size N=4 --size seq len=4",
+        "m.onnx: 2 nodes are not checked, because sizes are unknown (Transpose 2): give --size N=4 --size seq len=4",
     ]
     code, lines, _ = check(model, "--size", "N=4", "--size", "seq len=4")
     assert (code, lines) == (

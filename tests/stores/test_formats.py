@@ -461,8 +461,8 @@ def test_gguf_that_is_quantized_or_broken(numbers, tmp_path):
         (tmp_path / "x.gguf").write_bytes(whole[:size])
         assert isinstance(opened(tmp_path / "x.gguf"), str)
     end = max(each.offset + each.nbytes for each in stores.open(written(tmp_path, whole)).values())
-    assert opened(written(tmp_path, whole[: end - 1])).endswith("1 byte is missing")
-    assert opened(written(tmp_path, whole[: end - 9])).endswith("9 bytes are missing")
+    assert opened(written(tmp_path, whole[: end - 1])).endswith("1 byte is missing; copy or download it again")
+    assert opened(written(tmp_path, whole[: end - 9])).endswith("9 bytes are missing; copy or download it again")
     twice = [("name", 8, struct.pack("<Q", 1) + b"a")] * 2
     gguf_file(tmp_path / "x.gguf", numbers, twice)
     assert 'has the key "name" twice' in opened(tmp_path / "x.gguf")

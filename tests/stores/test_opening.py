@@ -128,7 +128,7 @@ def test_tensors_that_are_not_whole_bytes_are_refused(tmp_path, name):
         ('{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"b":{"dtype":"U8","shape":[2],"data_offsets":[6,8]}}', 8,
          "b: begins at byte 6, which leaves a hole before it: 4 is next"),
         ('{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}', 5,
-         "has 5 bytes of tensors, but its header speaks of 4"),
+         "has 5 bytes of tensors, but its header lists 4"),
         ('{"a":{"dtype":"U8","shape":[5],"data_offsets":[0,4]}}', 4, "has 4 bytes, which do not fit shape [5] of U8"),
         ('{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,40]}}', 4, "has 40 bytes, which do not fit shape [4] of U8"),
         ('{"a":{"dtype":"U8","shape":[4],"data_offsets":[4,0]}}', 4, "integers from 0 in ascending order, not 4 and 0"),
@@ -214,8 +214,8 @@ def test_a_file_that_was_cut_off_says_how_many_bytes_are_missing(tmp_path):
         with pytest.raises(dml.ModelError) as refused:
             stores.open(path)
         missing = len(content) - size if size >= start else start - size
-        said = "1 byte is missing" if missing == 1 else f"{missing} bytes are missing"
-        assert str(refused.value).endswith(said), size
+        said = " 1 byte is missing" if missing == 1 else f" {missing} bytes are missing"
+        assert said in str(refused.value), size
 
 
 def test_a_header_that_no_library_reads_is_not_written(tmp_path):

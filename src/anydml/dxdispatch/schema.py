@@ -213,6 +213,8 @@ def _explain(error: ValidationError, fields_class: type[Fields], value: Any, pla
     if error.title == FileFields.__name__ and lacks == {(name,) for name in FileFields.model_fields}:
         return place.error("has none of the fields resources, dispatchables and commands of DxDispatch's model files")
     first = errors[0]
+    if error.title == FileFields.__name__ and not first["loc"]:
+        return place.error(f"a model must be a JSON object, not {show(value)}")
     for key in first["loc"]:
         # pydantic adds location parts that are not keys of the file, for example for a flag read as a list.
         is_present = key in value if isinstance(value, dict) else isinstance(value, list) and isinstance(key, int)

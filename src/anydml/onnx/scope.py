@@ -55,7 +55,7 @@ def left_out(findings: Sequence[Finding]) -> Iterator[str]:
         count, verb = count_noun(len(waiting), "node"), "is" if len(waiting) == 1 else "are"
         hints = " ".join(f"--size {name}=4" for name in missing)
         operator_counts = counts(finding.operator for finding in waiting)
-        yield f"{count} {verb} not checked, because sizes are symbolic ({operator_counts}): give {hints}"
+        yield f"{count} {verb} not checked, because sizes are unknown ({operator_counts}): give {hints}"
     if not_waiting:
         verb = "is" if len(not_waiting) == 1 else "are"
         count = count_noun(len(not_waiting), "node")

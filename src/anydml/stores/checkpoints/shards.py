@@ -75,8 +75,8 @@ def check_shards(name: str, shards: int | None, out: Path, is_whole: bool) -> No
         raise ModelError(f"{name}: shards must be a number of files, at least 1, not {show(shards)}")
     if not is_whole:
         raise ModelError(
-            f"{name}: shards is the number of files of whole tensors in a folder, but {out} is not one: leave out "
-            "shards"
+            f"{name}: shards is the number of files of whole tensors in a folder, and {out} has ranks or is one file: "
+            "leave shards out"
         )
 
 

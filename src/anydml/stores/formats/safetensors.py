@@ -261,7 +261,7 @@ def _stores(
     if start + end > size:
         raise place.error(f"is cut off after {size} bytes: {missing_bytes(start + end - size)}")
     if start + end < size:
-        raise place.error(f"has {size - start} bytes of tensors, but its header speaks of {end}")
+        raise place.error(f"has {size - start} bytes of tensors, but its header lists {end}; copy or download it again")
     return stores, refused
 
 
