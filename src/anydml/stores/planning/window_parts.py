@@ -14,7 +14,7 @@ from anydml.stores.planning.row_copies import clip_rows
 from anydml.stores.planning.windows import APART
 
 PARTS = 4
-"""Parts of a tensor that a window has room for at least, so that little of it stays empty before the next part."""
+"""Parts of a tensor in one file that a window has room for, so that little of it stays empty before the next part."""
 
 MAX_ROWS = 1 << 15
 """Rows beyond which more than one tensor is not looked at together."""
@@ -121,7 +121,9 @@ def in_parts(placed: PlacedRows, width: int, unit: int) -> tuple[PlacedRows, Pie
     np.take(new_number, placed.tensor, out=placed.tensor, mode="clip")
     pieces = pieces._replace(owners=new_number[pieces.owners])
     read, written = pieces.sizes_of_owners(firsts.size), placed.sizes_of_tensors(firsts.size)
-    parts = np.maximum(1, -(-np.maximum(read, written) * PARTS // width))
+    # Each part has a share of each piece, so that parts of several pieces are written by shorter requests.
+    room = np.where(np.bincount(pieces.owners) == 1, width // PARTS, width)
+    parts = np.maximum(1, -(-np.maximum(read, written) // room))
     if parts.max() == 1:
         return placed, pieces
     # Parts end between rows, so that rows of several sources fill what is written together.
