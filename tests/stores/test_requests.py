@@ -305,3 +305,17 @@ def test_few_requests_write_tensors_of_any_size(tmp_path, mebibytes, options, dt
     assert totals.bytes_read == at
     assert totals.writes <= MAX_A_GIB * totals.bytes_written / 2**30
     assert totals.reads <= MAX_A_GIB * at / 2**30
+
+
+@pytest.mark.parametrize("is_distributed", [False, True])
+def test_few_requests_write_tensors_of_several_files(tmp_path, is_distributed):
+    """Tensors of 22 MiB of which each of eight files has a part."""
+    values = np.random.default_rng(0).integers(0, 99, 5632 * 2048).astype("i2").view("f2")
+    names = [f"model.layers.{k}.mlp.{('up', 'down')[k % 2]}_proj.weight" for k in range(4)]
+    shapes = [(5632, 2048)[:: 1 - 2 * (k % 2)] for k in range(4)]
+    tensors = {name: np.roll(values, k).reshape(shapes[k]) for k, name in enumerate(names)}
+    written(tmp_path / "x.safetensors", tensors)
+    stores.reshard(tmp_path / "x.safetensors", tmp_path / "in", ranks={"fsdp": 8}, dcp=is_distributed).run()
+    for options in {"ranks": 4}, {"ranks": 4, "dcp": True}:
+        totals = stores.reshard(tmp_path / "in", tmp_path / "out", **options).totals
+        assert totals.writes <= MAX_A_GIB * totals.bytes_written / 2**30
