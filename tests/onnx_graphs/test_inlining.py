@@ -92,3 +92,31 @@ def test_nodes_of_functions_must_take_what_they_get(model, says):
     for work in (check_types, slim, to_descs, lambda model: prove(model, model)):
         with pytest.raises(ModelError, match=says):
             work(model)
+
+
+@pytest.mark.parametrize("handed", ["", "<perm = [0, 1]>", "<perm = [1, 0]>"])
+@pytest.mark.parametrize("default", ["[0, 1]", "[1, 0]"])
+@pytest.mark.parametrize("calls", ["itself", "another"])
+def test_attributes_that_a_call_leaves_out_have_their_defaults(calls, default, handed):
+    body = "b = Transpose <perm: ints = @perm> (a)"
+    if calls == "itself":
+        model = _model(body, hands=f"<perm: ints = {default}>", handed=handed)
+    else:
+        more = f'<domain: "own", opset_import: ["": 18]> G <perm: ints = {default}> (a) => (b) {{ {body} }}'
+        model = _model(f"b = own.G {handed} (a)", '"": 18, "own": 1', more=more)
+    check(model)
+    x = np.random.default_rng(0).standard_normal((2, 4)).astype(np.float32)
+    wanted = _run(model, x)
+    np.testing.assert_array_equal(_run(inline_functions(model), x), wanted)
+    perms = [[0, 1], [1, 0]] if wanted.shape == x.shape else [[1, 0], [0, 1]]
+    same, other = (f"b = Transpose <perm = {perm}> (a)" for perm in perms)
+    assert prove(model, _model(same), runs=False).verdict == "proved"
+    assert prove(model, _model(other)).verdict == "different"
+
+
+def test_a_default_that_depends_on_a_call_is_refused():
+    body = "b = Transpose <perm: ints = @perm> (a)"
+    more = f'<domain: "own", opset_import: ["": 18]> G <perm: ints = [0, 1]> (a) => (b) {{ {body} }}'
+    model = _model("b = own.G <perm: ints = @perm> (a)", '"": 18, "own": 1', hands="<perm>", more=more)
+    with pytest.raises(ModelError, match=r'"perm" on: it must have a default, since "perm" of "G" has one'):
+        inline_functions(model)

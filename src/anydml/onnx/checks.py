@@ -103,7 +103,8 @@ def inline_functions(model: ModelProto) -> ModelProto:
     Raises:
         ModelError: a function returns an input, which onnx does not inline and ONNX Runtime refuses; it imports another
             version of a domain than the model, in which an operator means something else; onnx cannot inline it for
-            another reason; or the result would have too many nodes or bytes.
+            another reason; the default of an attribute depends on a call; or the result would have too many nodes or
+            bytes.
     """
     if not model.functions:
         return model
@@ -113,6 +114,7 @@ def inline_functions(model: ModelProto) -> ModelProto:
                 message = f"function {show(function.name)} returns its input {show(name)}: return an Identity of it"
                 raise ModelError(message, field=name, rule="outputs of functions must be made by nodes")
     functions = {function_name(function) for function in model.functions}
+    model = _with_default_attributes(model)
     try:
         _check_inlined_size(model)
         inlined = onnx.inliner.inline_local_functions(_with_one_opset(model, functions))
@@ -124,6 +126,31 @@ def inline_functions(model: ModelProto) -> ModelProto:
         if function_name(node) in functions:
             raise ModelError(f"function {show(node.op_type)} cannot be inlined", field=node.op_type)
     return inlined
+
+
+def _with_default_attributes(model: ModelProto) -> ModelProto:
+    """Return a model whose calls of functions give all attributes that have defaults, which onnx's inliner ignores."""
+    defaults = {function_name(function): function.attribute_proto for function in model.functions}
+    if not any(defaults.values()):
+        return model
+    for function in model.functions:
+        own = {attribute.name for attribute in function.attribute_proto}
+        for node in nodes([function]):
+            replaced = {attribute.name for attribute in defaults.get(function_name(node), ())}
+            for attribute in node.attribute:
+                if attribute.name in replaced and attribute.ref_attr_name and attribute.ref_attr_name not in own:
+                    message = f"function {show(function.name)} passes its attribute {show(attribute.ref_attr_name)} on"
+                    rule = f"it must have a default, since {show(attribute.name)} of {show(node.op_type)} has one"
+                    raise ModelError(message, field=attribute.ref_attr_name, rule=rule)
+    calls = [node for node in nodes([*main_graphs(model), *model.functions]) if function_name(node) in defaults]
+    added = sum(_bytes(attribute) for call in calls for attribute in defaults[function_name(call)])
+    Budget().ask("the model's functions", "giving the defaults of their attributes", 2 * added + model.ByteSize())
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    for node in nodes([*main_graphs(copy), *copy.functions]):
+        given = {attribute.name for attribute in node.attribute}
+        node.attribute.extend(each for each in defaults.get(function_name(node), ()) if each.name not in given)
+    return copy
 
 
 def _with_one_opset(model: ModelProto, functions: Set[Name]) -> ModelProto:
