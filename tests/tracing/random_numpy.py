@@ -11,6 +11,11 @@ DTYPES = ("uint8", "int16", "int32", "float64", "complex128", "S3")
 INDEX_DTYPES = ("int32", "int64", "uint32", "uint64")
 
 
+def _as_array(picked, dtype):
+    """An element of NumPy's as an array without dimensions, as which a trace returns it."""
+    return np.asarray(picked, dtype) if isinstance(picked, np.generic) else picked
+
+
 class Program:
     """A random program. Each step is a function of the last value and of the arguments.
 
@@ -103,7 +108,7 @@ class Program:
         for _ in range(int(rng.integers(0, 2))):
             items.insert(int(rng.integers(0, len(items) + 1)), None)
         key = tuple(items)
-        return lambda x, arrays: np.asarray(x[key], x.dtype) if type(x) is np.ndarray else x[key]
+        return lambda x, arrays: _as_array(x[key], x.dtype)
 
     def step_index_arrays(self, value):
         if not value.ndim or 0 in value.shape:
@@ -123,7 +128,7 @@ class Program:
 
         def step(x, arrays):
             key = [picks[axis](arrays) if axis in picks else item for axis, item in enumerate(items)]
-            return np.asarray(x[tuple(key)], x.dtype) if type(x) is np.ndarray else x[tuple(key)]
+            return _as_array(x[tuple(key)], x.dtype)
 
         return step
 
