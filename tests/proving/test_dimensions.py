@@ -60,3 +60,30 @@ def test_an_input_with_another_rank_is_not_proved(name, k):
         return
     with pytest.raises(Exception, match=r"(?s).+"):  # ONNX Runtime raises errors of several types
         run(wrong, x)
+
+
+SIZES = {
+    "declared": "float[?,?]", "right": "float[3,?]", "another": "float[4,?]", "a name": "float[?,K]",
+    "no shape": "float", "another rank": "float[?,?,?]", "true for some sizes": "float[?,4]", "0": "float[0,?]",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", SIZES)
+def test_sizes_that_only_b_declares_for_an_output_must_be_right(kind):
+    text = '<ir_version: 9, opset_import: ["": 18]> g (float[N,3] x) => (SIZES y) { a = Relu (x) y = Transpose (a) }'
+    first, second = (parser.parse_model(text.replace("SIZES", SIZES[key])) for key in ("declared", kind))
+    for model in (first, second):
+        if kind == "no shape":
+            second.graph.output[0].type.tensor_type.ClearField("shape")
+        for dim in model.graph.output[0].type.tensor_type.shape.dim:
+            if dim.dim_param == "?":
+                dim.ClearField("value")
+    is_wrong = kind in ("another", "another rank", "true for some sizes", "0")
+    proof = prove(first, second, runs=False)
+    assert (proof.verdict, proof.samples) == ("undecided" if is_wrong else "proved", [])
+    assert not is_wrong or all(reason.startswith("B declares ") for reason in proof.reasons)
+    # What A declares, it refuses likewise.
+    assert prove(second, second, runs=False).verdict == "proved"
+    if kind == "true for some sizes":
+        assert prove(first, second, {"N": 4}, runs=False).verdict == "proved"
+        assert prove(first, second, {"N": 5}, runs=False).verdict == "undecided"

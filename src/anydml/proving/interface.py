@@ -10,7 +10,7 @@ from anydml.errors import ModelError
 from anydml.files.json_path import show
 from anydml.onnx.tensor_protos import sizes_text, tensor_type, type_name
 from anydml.proving.names import refuse_unknown_sizes, show_size, size_names, unnamed_size
-from anydml.proving.sizes import Size, name
+from anydml.proving.sizes import Size, Sizes, name
 from anydml.text import count_noun
 
 
@@ -76,6 +76,31 @@ def _compare_declared(
         for a, b in zip(*values, strict=True)
     ):
         yield f"{label} is {sizes_text(values[0])} in A and {sizes_text(values[1])} in B"
+
+
+def wrong_sizes(first: ModelProto, second: ModelProto, shapes: Mapping[str, Sizes | None]) -> Iterator[str]:
+    """Yield the sizes that the second model alone declares for its outputs and that these have not for all inputs.
+
+    Runtimes rely on declared sizes when they plan memory, and refuse results of other sizes in bodies.
+
+    Args:
+        first: a model.
+        second: another model with the same outputs.
+        shapes: shapes of the outputs by name; None for those that are not known.
+    """
+    known = {value.name: value for value in first.graph.output}
+    for value in second.graph.output:
+        shape = shapes[value.name]
+        if shape is None or value.type.WhichOneof("value") != "tensor_type":
+            continue
+        declared = tensor_type(value)[1]
+        if declared is None or declared == tensor_type(known[value.name])[1]:
+            continue
+        if len(declared) != len(shape):
+            yield f"B declares {count_noun(len(declared), 'dimension')} for {show(value.name)}, which has {len(shape)}"
+        for axis, (wrong, size) in enumerate(zip(declared, shape, strict=False)):
+            if isinstance(wrong, int) and wrong != size:
+                yield f"B declares size {wrong} for axis {axis} of {show(value.name)}, whose size is {size}"
 
 
 def names_in_both(

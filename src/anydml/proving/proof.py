@@ -20,7 +20,7 @@ from anydml.proving.counterexample import RunComparison, compare_runs
 from anydml.proving.fingerprint_arithmetic import NoFingerprintError
 from anydml.proving.first_difference import FirstDifference, are_same, first_difference
 from anydml.proving.fused import in_own_domains
-from anydml.proving.interface import differences, names_in_both
+from anydml.proving.interface import differences, names_in_both, wrong_sizes
 from anydml.proving.model_terms import Read, Reader
 from anydml.proving.movement_terms import Form
 from anydml.proving.names import size_names, small_sizes
@@ -125,8 +125,8 @@ def prove(
         reader, a, b = _read(models, folders, sizes_of_both, form, weights)
         proof.outputs, marks = marked_outputs(a, b, proof.names, proof.reasons)
         if all(proof.outputs.values()):
-            if refused := nodes_that_may_refuse(a, b, marks):
-                proof.reasons = [f"B may refuse inputs that A takes, at {output}" for output in refused]
+            if refusals := _refusals(models, a, b, marks):
+                proof.reasons = refusals
                 break
             proof.rounding = _rounding(reader, a, b)
             proof.where = [f"{size} ≤ {limit}" for size, limit in reader.mover.assumed.items()]
@@ -160,6 +160,12 @@ def _rounding(reader: Reader, a: Read, b: Read) -> list[str]:
     if reader.mover.is_real and not all(equal_outputs(a, b).values()):
         reader.mover.rounded.add(ORDER)
     return [*reader.rounding()]
+
+
+def _refusals(models: tuple[ModelProto, ModelProto], a: Read, b: Read, marks: Mapping[int, Any]) -> list[str]:
+    """Return the reasons why B may refuse inputs that A takes."""
+    nodes = [f"B may refuse inputs that A takes, at {node}" for node in nodes_that_may_refuse(a, b, marks)]
+    return [*nodes, *wrong_sizes(*models, {key: term.shape for key, term in b.outputs.items()})]
 
 
 def _operators_text(operators: set[str]) -> str:
@@ -247,7 +253,7 @@ def _sample(
         for form in FORMS:
             reader, a, b = _read(models, folders, (numbered[0], numbered[1]), form, weights)
             outputs, marks = marked_outputs(a, b, (), proof.reasons)
-            if all(outputs.values()) and not nodes_that_may_refuse(a, b, marks):
+            if all(outputs.values()) and not _refusals(models, a, b, marks):
                 rounding.update(_rounding(reader, a, b))
                 proof.samples.append(dict(values))
                 break
