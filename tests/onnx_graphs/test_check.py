@@ -141,6 +141,28 @@ def test_sizes_that_are_only_named_are_named_together(check):
     )
 
 
+@pytest.mark.parametrize("is_declared", [False, True])
+def test_sizes_that_lead_to_declared_shapes_are_named(check, is_declared):
+    """PyTorch declares the shapes of shapes, whose elements depend on sizes all the same."""
+    model = parsed(
+        """g (float[N,3,4] x, bool[2] k) => (float[A,B,C] y, float[D] z) <int64[1] zero = {0}, int64[1] one = {1},
+        int64[2] tail = {3, 4}, float[4] row = {1, 2, 3, 4}> { s = Shape (x) n = Gather (s, zero)
+        c = Concat <axis = 0> (n, tail) e = Expand (row, c) y = Transpose (e)
+        p = NonZero (k) m = Shape <start = 1> (p) r = Expand (one, m) z = Cast <to = 1> (r) }"""
+    )
+    if is_declared:
+        for name, kind, shape in (("s", 7, [3]), ("c", 7, [3]), ("e", 1, ["N", 3, 4])):
+            model.graph.value_info.append(helper.make_tensor_value_info(name, kind, shape))
+    code, lines, _ = check(model)
+    assert code == 3
+    (line,) = [line for line in lines if "symbolic" in line]
+    assert line.endswith("because sizes are symbolic (Expand 1, Transpose 1): give --size N=4")
+    # What depends on the elements of an input as well is not helped by any size.
+    code, lines, _ = check(model, "--size", "N=4")
+    assert code == 3
+    assert any("sizes are unknown (Expand 1, Cast 1)" in line for line in lines), lines
+
+
 def test_what_does_not_depend_on_a_size_is_checked():
     model = parsed(
         """g (float[N, 4] x, float64[3, 2] z) => (float[A, B] y, float64[C, D] t) <int64[2] two = {1, 2}> {

@@ -140,6 +140,8 @@ class Descriptions:
         self._known: Set[str] = frozenset()
         self._unread: set[str] = set()
         self._values: dict[str, GraphValue | Unknown] = {}
+        # What elements depend on, of values whose sizes the model declares.
+        self._unknown_elements: dict[str, Unknown] = {}
 
     def check_inputs(self) -> None:
         """Check that the types and sizes of all inputs are known.
@@ -222,14 +224,20 @@ class Descriptions:
             outputs = self._outputs(node, ctx, known_inputs)
         except UnknownElementsError as missing:
             message = f"{missing} is known only when the graph runs"
-            self._forget(node.outputs, Unknown(f"{node.label}, of which {message}"))
-            return self._by_inputs(Described(node, (), self._dimensions, ctx, True), known_inputs, message)
+            unknown = self._cause(node) or Unknown(f"{node.label}, of which {message}")
+            self._forget(node.outputs, unknown)
+            finding = self._by_inputs(Described(node, (), self._dimensions, ctx, True), known_inputs, message)
+            if finding.unchecked != message or not unknown.sizes:
+                return finding
+            return replace(finding, unchecked=f"its sizes depend on {unknown.why}", sizes=unknown.sizes)
         except ComputesError as error:
             return self._describe_other(proto, node.name, error)
         except ModelError as error:
             self._forget(node.outputs, Unknown(f"{node.label}, which breaks a rule"))
             return Finding(node.name, error=error, is_invalid=not isinstance(error, UnknownWordError))
         self._values.update((name, value) for name, value in zip(node.outputs, outputs, strict=False) if name)
+        if (cause := self._cause(node)) is not None:
+            self._unknown_elements.update(dict.fromkeys(node.outputs, cause))
         return self._finding_of(Described(node, outputs, self._dimensions, ctx, self._skips_empty), known_inputs)
 
     def _finding_of(self, described: Described, inputs: Sequence[GraphValue | None]) -> Finding | None:
@@ -308,6 +316,12 @@ class Descriptions:
             is_tensor = value is not None and value.type.WhichOneof("value") == "tensor_type"
             described = self._input(value) if value is not None and is_tensor else unknown
             self._values[name] = unknown if isinstance(described, Unknown) else described
+            self._unknown_elements[name] = unknown
+
+    def _cause(self, node: Node) -> Unknown | None:
+        """Return what the elements of a node's inputs depend on, if symbolic sizes are among it."""
+        causes = (self._unknown_elements.get(name) for name in node.inputs)
+        return next((cause for cause in causes if cause is not None and cause.sizes), None)
 
 
 def _operator(proto: NodeProto) -> str:

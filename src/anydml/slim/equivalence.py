@@ -63,8 +63,10 @@ class EquivalenceChecker:
 
     def with_divisions(self, graph: Graph) -> Graph | None:
         """Return a graph with Div for reciprocals of roots; None if there are none."""
-        ops = None if self._proofs is None else with_divisions(graph, self._proofs.terms(graph.bare))
-        if self._proofs is None or ops is None:
+        if self._proofs is None or not any(op.kind == "Reciprocal" for op in graph.ops):
+            return None
+        ops = with_divisions(graph, self._proofs.terms(graph.bare))
+        if ops is None:
             return None
         divided = graph.with_ops(ops)
         return divided if self._proofs.are_proved(graph.bare, divided.bare) else None
