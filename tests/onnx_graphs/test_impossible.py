@@ -86,3 +86,25 @@ def test_given_sizes_show_what_is_impossible(body, numbers):
         prove(found, found, {"N": 2}, runs=False)
     proof = prove(model("y = Relu (x)", [], "N"), found, {"N": 2}, runs=False)
     assert proof.verdict == "undecided"
+
+
+UNENFORCED = {
+    "axes without a dimension": ("y = Unsqueeze (x, axis)", "<int64 axis = {1}>"),
+    "a condition that is too long": ("y = Compress <axis = 0> (x, long)", "<bool[4] long = {1, 1, 1, 1}>"),
+    "a word of a later version": ('y = Pad <mode = "wrap"> (x, ends)', "<int64[6] ends = {1, 0, 0, 0, 0, 1}>"),
+}
+
+
+@pytest.mark.parametrize("kind", UNENFORCED)
+def test_what_onnx_runtime_takes_beyond_the_documents_is_slimmed(kind):
+    body, constants = UNENFORCED[kind]
+    found = onnx.parser.parse_model(
+        f'<ir_version: 9, opset_import: ["": 18]> g (float[2,3,4] x) => (float[A,B,C] y) {constants} {{ {body} }}'
+    )
+    found.graph.output[0].type.tensor_type.ClearField("shape")
+    (expected,) = run(found, {"x": X})
+    assert [finding.error is not None for finding in describe(found)] == [True]
+    np.testing.assert_array_equal(run(slim(found).model, {"x": X})[0], expected)
+    assert prove(found, found, runs=False).verdict == "proved"
+    with pytest.raises(ModelError):
+        backend.run_model(found, [X])

@@ -29,8 +29,8 @@ class ComputesError(ModelError):
     """A node of a supported operator computes, which anydml does not."""
 
 
-class UnknownWordError(ModelError):
-    """An attribute has a word that this version of the operator does not define, though a runtime may know it."""
+class UnenforcedRuleError(ModelError):
+    """A node breaks a rule that some runtimes do not enforce, such as by a word of a later version of its operator."""
 
 
 Opsets = Mapping[str, int]
@@ -98,6 +98,10 @@ class Node:
         """Return an error for a valid node that computes."""
         return ComputesError(f"{self.label}: {message}", self.operator, field, rule)
 
+    def unenforced(self, message: str, field: str, rule: str) -> UnenforcedRuleError:
+        """Return an error for a rule that some runtimes do not enforce."""
+        return UnenforcedRuleError(f"{self.label}: {with_rule(message, rule)}", self.operator, field, rule)
+
     def as_node_error(self, error: Exception) -> ModelError:
         """Convert an error of an anydml function to an error of this node."""
         name = getattr(error, "operator", None) or self.operator.lower()
@@ -130,13 +134,12 @@ class Node:
 
         Raises:
             ModelError: the attribute has another type.
-            UnknownWordError: the word is not in `allowed`.
+            UnenforcedRuleError: the word is not in `allowed`.
         """
         value = self.get(name)
         if value is not None and value not in allowed:
             message = f"{name} is {show(value)}, but anydml knows {', '.join(allowed)}"
-            error = self.error(message, name, f"{name} must be one of {', '.join(allowed)}")
-            raise UnknownWordError(str(error), error.operator, error.field, error.rule)
+            raise self.unenforced(message, name, f"{name} must be one of {', '.join(allowed)}")
         return value
 
     def axis(self, rank: int, default: int | None = None) -> int:

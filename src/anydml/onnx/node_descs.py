@@ -25,7 +25,7 @@ from anydml.onnx.graph import (
     ComputesError,
     Node,
     Opsets,
-    UnknownWordError,
+    UnenforcedRuleError,
     label,
     last_use,
     opsets_of,
@@ -234,7 +234,7 @@ class Descriptions:
             return self._describe_other(proto, node.name, error)
         except ModelError as error:
             self._forget(node.outputs, Unknown(f"{node.label}, which breaks a rule"))
-            return Finding(node.name, error=error, is_invalid=not isinstance(error, UnknownWordError))
+            return Finding(node.name, error=error, is_invalid=not isinstance(error, UnenforcedRuleError))
         self._values.update((name, value) for name, value in zip(node.outputs, outputs, strict=False) if name)
         if (cause := self._cause(node)) is not None:
             self._unknown_elements.update(dict.fromkeys(node.outputs, cause))

@@ -26,7 +26,7 @@ def elements_of(node: Node, ctx: LoweringContext, tensor: Tensor | None, name: s
         return node.get(name)
     if len(tensor.shape) != 1:
         message = f"{with_verb(name)} {tensor.dtype} of shape {list(tensor.shape)}"
-        raise node.error(message, name, f"{name} must be one-dimensional")
+        raise node.unenforced(message, name, f"{name} must be one-dimensional")
     return ctx.known_elements(node, tensor, name).tolist()
 
 
