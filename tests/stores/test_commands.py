@@ -109,7 +109,7 @@ def test_broken_layouts_end_in_one_clear_line(tmp_path, capsys):
     ("command", "said"),
     [
         ("stores missing", "missing: there is no such file or folder"),
-        ("stores .", 'name one of "bad.npy", "x.npy" in it'),
+        ("stores .", 'name one of "bad.npy", "x.npy", "w" in it'),
         ("stores empty", "name a file, or a folder that has some"),
         ("stores bad.npy", "anydml: bad.npy: is not a .npy file: "),
         ("stores text.txt", "or a Zarr array or group, also in .zip, .json (kerchunk), .h5, "),
@@ -118,6 +118,8 @@ def test_broken_layouts_end_in_one_clear_line(tmp_path, capsys):
         ("reshard w", "IN and OUT are needed, but 'w' was given alone"),
         ("reshard w w out", "w: is named twice: name the files of each tensor-parallel rank once"),
         ("reshard w out.bin", "a file of another kind: name a .safetensors, .gguf or .npz file, or a folder"),
+        ("reshard w out.distcp", "a file of another kind: name a .safetensors, .gguf or .npz file, or a folder"),
+        ("reshard w out.txt", "a file of another kind: name a .safetensors, .gguf or .npz file, or a folder"),
         ("reshard w out --shard-size 0", "such as 5GB"),
         (
             "reshard w out --tp 4",
