@@ -180,7 +180,7 @@ def _divided(all_writers: Iterable[Writers], places: Places) -> list[tuple[RowWr
     written_to_several = _have_several(((number[read], number[written]) for read, written in pairs), files)
     for arrays in inputs:
         is_divided[tensor[arrays]] |= ~read_from_several[tensor[arrays]] & written_to_several[number[arrays]]
-    # What lies between divided tensors in all of its files is read and written with them.
+    # Bytes between divided tensors, in all files, are read and written with the tensors.
     are_others = np.zeros(tensor.size, bool)
     for all_arrays in (inputs, outputs):
         is_of_divided = np.zeros(files, bool)

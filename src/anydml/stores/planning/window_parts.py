@@ -43,7 +43,7 @@ class PlacedRows(NamedTuple):
 
     @property
     def pieces(self) -> Pieces:
-        """The pieces of files that they read, by tensor."""
+        """The pieces of files that each tensor reads."""
         # Some tensors after the others, because there may be a million rows.
         reached, of_part = np.cumsum(np.bincount(self.tensor)), np.empty(self.tensor.size, np.int32)
         bounds = np.unique(reached.searchsorted(np.arange(0, self.tensor.size, MAX_ROWS), "right")).tolist()
