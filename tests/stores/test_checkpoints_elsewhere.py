@@ -370,9 +370,11 @@ def test_the_hub_gets_its_token_and_nobody_else(web, model, tmp_path, monkeypatc
     assert {token for _, token in asked} == {"Bearer secret"}
     assert elsewhere
     assert not any("Authorization" in headers for headers in elsewhere)
-    for wrong in "hf://datasets/a/b", "hf://owner", "hf://a/b@c@d", "hf://":
+    for wrong in "hf://datasets/a/b", "hf://owner", "hf://a/b@c@d":
         with pytest.raises(ModelError, match="is an address of an unsupported kind"):
             stores.open(wrong)
+    with pytest.raises(ModelError, match="is only the beginning of an address"):
+        stores.open("hf://")
 
 
 def test_arrays_at_addresses_are_what_they_are_in_files(bucket, tmp_path):

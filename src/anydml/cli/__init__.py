@@ -160,7 +160,7 @@ def anydml() -> None:
 @anydml.command(
     short_help="Run a model file (JSON or ONNX).",
     examples=(
-        "examples/split.json",
+        "model.json",
         "model.json --device reference --json",
         "model.onnx --input x=x.npy --output y=y.npy",
     ),

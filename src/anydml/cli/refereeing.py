@@ -20,7 +20,7 @@ FAILED = 1
 @click.command(
     cls=Command,
     short_help="Write random cases of operators with their results.",
-    examples=("--count 66 --seed 1 -o cases", "gather --as webnn -o cases", "Gather Split --invalid -o cases"),
+    examples=("--count 66 --seed 1 -o cases", "transpose --as webnn -o cases", "Gather Split --invalid -o cases"),
 )
 @click.argument("operators", metavar="[OPERATOR...]", nargs=-1)
 @click.option("-o", "--output", required=True, metavar="DIR", type=LocalPath(), help="The new folder of the cases.")

@@ -244,8 +244,9 @@ def _bytes(item: str | AttributeProto) -> int:
 
 
 def reason(error: Exception) -> str:
-    """Return the first line of an error, for onnx's multi-line errors of many types."""
-    return escape_controls((str(error).strip() or repr(error)).splitlines()[0])
+    """Return the first paragraph of an error in a line, for onnx's multi-line errors of many types."""
+    paragraph = (str(error).strip() or repr(error)).partition("\n\n")[0]
+    return escape_controls(" ".join(paragraph.split()))
 
 
 def _byte_size(model: ModelProto) -> int:

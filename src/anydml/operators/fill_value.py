@@ -158,7 +158,7 @@ def fill(x: Array, value: Scalar, *, out: Array | None = None) -> Array:
         A new contiguous array, or `out`.
 
     Raises:
-        DescError: x's dtype has no such value.
+        DescError: x's dtype has no such value, such as −1 for uint8. Fractions of integers are cut off, as by NumPy.
         BindingError: `out` does not fit, or overlaps x.
 
     Examples:

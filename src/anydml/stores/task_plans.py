@@ -106,14 +106,14 @@ def plan_tasks(
 
 
 @checked()
-def run_task(file: str | os.PathLike[str], task_number: int, progress: bool | Callable[[int], None] = False) -> None:
+def run_task(file: str | os.PathLike[str], number: int, progress: bool | Callable[[int], None] = False) -> None:
     """Run a task of a plan. A task that was run already, or by a process that died, may be run again.
 
     Nothing is done if `finish_tasks` has given the outputs their names.
 
     Args:
         file: the file that `plan_tasks` wrote.
-        task_number: the number of the task, from 0.
+        number: the number of the task, from 0.
         progress: as in `Plan.run`.
 
     Raises:
@@ -130,13 +130,13 @@ def run_task(file: str | os.PathLike[str], task_number: int, progress: bool | Ca
     """
     plan, document, place = _read_plan("run_task", file)
     tasks = document["tasks"]
-    if isinstance(task_number, bool) or not isinstance(task_number, int) or not 0 <= task_number < len(tasks):
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(tasks):
         raise BindingError(
             f"run_task: {place} has {count_noun(len(tasks), 'task')}, numbered from 0: there is no task "
-            f"{task_number!r:.20}"
+            f"{number!r:.20}"
         )
-    first, last = tasks[task_number]["blocks"]
-    write_task(plan, str(document["digest"]), task_number, range(first, last), progress)
+    first, last = tasks[number]["blocks"]
+    write_task(plan, str(document["digest"]), number, range(first, last), progress)
 
 
 @checked()

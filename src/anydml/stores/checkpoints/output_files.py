@@ -42,7 +42,7 @@ from anydml.text import bytes_text, parse_size
 
 OF_OTHERS = (
     *(".npy", ".zarr", ".bin", ".pt", ".pth", ".ckpt", ".distcp", ".onnx", ".json", ".toml", ".h5", ".hdf5"),
-    *(".txt", ".csv", ".parquet", ".tar", ".gz"),
+    *(".txt", ".csv", ".parquet", ".tar", ".gz", ".zip"),
 )
 """Suffixes of formats that are not written, so that such names are not taken for folders."""
 
