@@ -119,7 +119,7 @@ def test_broken_layouts_end_in_one_clear_line(tmp_path, capsys):
         ("reshard w w out", "w: is named twice: name the files of each tensor-parallel rank once"),
         ("reshard w out.bin", "a file of another kind: name a .safetensors, .gguf or .npz file, or a folder"),
         ("reshard w out.distcp", "a file of another kind: name a .safetensors, .gguf or .npz file, or a folder"),
-        ("reshard w out.txt", "a file of another kind: name a .safetensors, .gguf or .npz file, or a folder"),
+        ("reshard w out.zip", "a file of another kind: name a .safetensors, .gguf or .npz file, or a folder"),
         ("reshard w out --shard-size 0", "such as 5GB"),
         (
             "reshard w out --tp 4",

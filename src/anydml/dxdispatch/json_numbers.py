@@ -50,7 +50,7 @@ def array_of(values: Sequence[Any], data_type: DataType, place_of: Callable[[int
     elements = _round(numbers, dtype)
     is_too_large = np.isinf(elements) & np.isfinite(numbers)
     if is_too_large.any():
-        raise _too_large(data_type, place_of(int(is_too_large.argmax())))
+        raise _too_large(data_type, place_of(int(np.argmax(is_too_large))))
     return elements
 
 

@@ -29,7 +29,7 @@ from anydml.text import count_noun
 
 OF_OTHERS = (
     *(".safetensors", ".gguf", ".npz", ".bin", ".ckpt", ".pt", ".pth", ".onnx", ".json"),
-    *(".h5", ".hdf5", ".nc", ".nc4", ".n5", ".tif", ".tiff", ".txt", ".csv", ".parquet", ".tar", ".gz"),
+    *(".h5", ".hdf5", ".nc", ".nc4", ".n5", ".tif", ".tiff"),
 )
 """Suffixes of formats that are not written, so that such names are not taken for folders."""
 

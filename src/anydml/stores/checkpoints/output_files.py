@@ -40,10 +40,7 @@ from anydml.stores.plans import Plan
 from anydml.stores.running.uploading import Upload
 from anydml.text import bytes_text, parse_size
 
-OF_OTHERS = (
-    *(".npy", ".zarr", ".bin", ".pt", ".pth", ".ckpt", ".distcp", ".onnx", ".json", ".toml", ".h5", ".hdf5"),
-    *(".txt", ".csv", ".parquet", ".tar", ".gz", ".zip"),
-)
+OF_OTHERS = (".npy", ".zarr", ".zip", ".bin", ".pt", ".pth", ".ckpt", ".distcp", ".onnx", ".json", ".toml", ".h5")
 """Suffixes of formats that are not written, so that such names are not taken for folders."""
 
 Change = Callable[[ComposedTensors], ComposedTensors]
