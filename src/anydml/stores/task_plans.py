@@ -132,8 +132,7 @@ def run_task(file: str | os.PathLike[str], number: int, progress: bool | Callabl
     tasks = document["tasks"]
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(tasks):
         raise BindingError(
-            f"run_task: {place} has {count_noun(len(tasks), 'task')}, numbered from 0: there is no task "
-            f"{number!r:.20}"
+            f"run_task: {place} has {count_noun(len(tasks), 'task')}, numbered from 0: there is no task {number!r:.20}"
         )
     first, last = tasks[number]["blocks"]
     write_task(plan, str(document["digest"]), number, range(first, last), progress)
