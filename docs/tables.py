@@ -1,24 +1,24 @@
-"""Tables that the pages are given when the site is built, each from what it is about, so that none can be out of date.
+"""Tables of the pages, each made from what it is about: ``python docs/tables.py`` writes them into the pages.
 
-A page asks with a line ``[[name argument]]``:
+A table stands between ``<!-- name argument -->`` and ``<!-- end of name -->``, and a test compares it with these:
 
-    [[support SPLIT]]      the support table that descs are checked against
-    [[levels]]             the feature levels
-    [[fields]]             every field of every desc, in C++ and in Python
-    [[benchmark cpu]]      what `benchmarks/results/cpu.json` holds
-    [[chart cpu]]          the chart beside it
-    [[files stores]]       what `benchmarks/results/stores.json` holds
-    [[tools checkpoint_tools]]  what `benchmarks/results/checkpoint_tools.json` holds
-    [[processor shards]]   the same, with processor time, of `benchmarks/results/shards.json`
-    [[slimmed slim_ways]]  what slimming leaves by architecture, of `benchmarks/results/slim_ways.json`
-    [[small images]]       microseconds of what `benchmarks/results/images.json` holds
-    [[gallery]]            every picture, with the page that it is on
-    [[words numpy]]        what fused functions know of a library: numpy or torch
-    [[ambiguities onnx]]   what a document leaves open: onnx or directml
-    [[undecided]]          the nodes that the referee leaves out, as no sentence decides them
-    [[cases]]              the operators that it has cases of, and why others have none
-    [[verdicts]]           the counts that `benchmarks/results/referee.json` holds
-    [[differences]]        the smallest case of each difference and crash in it
+    support SPLIT      the support table that descs are checked against
+    levels             the feature levels
+    fields             every field of every desc, in C++ and in Python
+    benchmark cpu      what `benchmarks/results/cpu.json` holds
+    chart cpu          the chart beside it
+    files stores       what `benchmarks/results/stores.json` holds
+    tools checkpoint_tools  what `benchmarks/results/checkpoint_tools.json` holds
+    processor shards   the same, with processor time, of `benchmarks/results/shards.json`
+    slimmed slim_ways  what slimming leaves by architecture, of `benchmarks/results/slim_ways.json`
+    small images       microseconds of what `benchmarks/results/images.json` holds
+    gallery            every picture, with the page that it is on
+    words numpy        what fused functions know of a library: numpy or torch
+    ambiguities onnx   what a document leaves open: onnx or directml
+    undecided          the nodes that the referee leaves out, as no sentence decides them
+    cases              the operators that it has cases of, and why others have none
+    verdicts           the counts that `benchmarks/results/referee.json` holds
+    differences        the smallest case of each difference and crash in it
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ from anydml.tracing.words import ElementDependentWord, Word
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-ASKED = re.compile(r"^\[\[(\w+) ?([\w-]*)\]\]$", re.M)
+TABLE = re.compile(r"(?<=^<!-- )(\w+) ?([\w-]*) -->\n.*?(?=^<!-- end of \1 -->$)", re.M | re.S)
+CHART = re.compile(r"^!\[[^\]]*\]\(\.\./benchmarks/results/([\w-]+)\.svg\)$", re.M)
 PICTURE = re.compile(r"!\[([^\]]*)\]\((?:\.\./)?pictures/(\w+\.svg)\)")
 MODULES = re.compile(r"(?<=^fft)_|(?<=^linalg)_")
 COUNTS = {("DML_TILE", "Repeats"): "RepeatsCount", ("DML_RESAMPLE", "Scales"): "ScaleCount"}
@@ -72,8 +73,14 @@ NOT_MEASURED = "Not measured yet.\n"
 
 
 def filled(markdown: str) -> str:
-    """A page with its tables."""
-    return ASKED.sub(lambda match: TABLES[match[1]](*filter(None, [match[2]])), markdown)
+    """A page with its tables as they are now."""
+
+    def table(match: re.Match[str]) -> str:
+        name, argument = match.groups()
+        asked = f"{name} {argument} -->" if argument else f"{name} -->"
+        return f"{asked}\n\n{TABLES[name](*filter(None, [argument])).strip()}\n\n"
+
+    return TABLE.sub(table, markdown)
 
 
 def support(operator: str) -> str:
@@ -168,11 +175,14 @@ def _case(case: dict[str, Any], is_large: bool) -> list[str]:
 
 
 def chart(name: str) -> str:
-    """The chart of one results file, in the page itself."""
-    path = RESULTS / f"{name}.svg"
-    if not path.exists():
-        return ""
-    return f'<div class="scrolled" markdown="0">{" ".join(path.read_text(encoding="utf-8").splitlines())}</div>\n'
+    """The chart of one results file."""
+    return f"![Chart of {name}](../benchmarks/results/{name}.svg)" if (RESULTS / f"{name}.svg").exists() else ""
+
+
+def _in_page(chart: re.Match[str]) -> str:
+    """The chart itself, which the site has in the page."""
+    svg = (RESULTS / f"{chart[1]}.svg").read_text(encoding="utf-8")
+    return f'<div class="scrolled" markdown="0">{" ".join(svg.splitlines())}</div>'
 
 
 def files(name: str) -> str:
@@ -272,7 +282,7 @@ def gallery() -> str:
     """Every picture, under the heading of the page that shows it first."""
     docs, parts, seen = ROOT / "docs", [], set()
     for page in sorted(docs.rglob("*.md"), key=lambda path: (path.parent.name == "operators", path)):
-        text = page.read_text(encoding="utf-8")
+        text = TABLE.sub("", page.read_text(encoding="utf-8"))
         shown = [found for found in PICTURE.findall(text) if found[1] not in seen]
         seen |= {name for _, name in shown}
         place = page.relative_to(docs).as_posix()
@@ -419,7 +429,7 @@ def on_startup(**_: Any) -> None:
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Likewise, for every page."""
     # A session's prompts and output are told apart, so that they are not copied (see style.css).
-    return filled(markdown).replace("```python\n>>> ", "```pycon\n>>> ")
+    return CHART.sub(_in_page, markdown).replace("```python\n>>> ", "```pycon\n>>> ")
 
 
 def on_page_content(html: str, **_: Any) -> str:
@@ -438,3 +448,15 @@ def _cell(cell: re.Match[str]) -> str:
 
 def _whole(word: re.Match[str]) -> str:
     return word[0] if len(word[0]) > LONGEST_WHOLE else f'<span class="whole">{word[0]}</span>'
+
+
+def main() -> None:
+    """Write the tables of all pages."""
+    for page in (ROOT / "docs").rglob("*.md"):
+        text = page.read_text(encoding="utf-8")
+        if (new := filled(text)) != text:
+            page.write_text(new, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
