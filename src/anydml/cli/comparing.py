@@ -128,10 +128,10 @@ def manifest(
     The sums are those of the elements in C order, little-endian, so they do not depend on files and ranks. OUT also
     has the sums of a folder's small files, such as config.json.
     """
-    from anydml.stores.manifests import manifest as make
+    from anydml.stores.manifests import manifest as write_manifest
 
     remarks = list[str]()
-    sums = make(model, output, memory, not no_follow, overwrite, not quiet, only, drop, remarks.append)
+    sums = write_manifest(model, output, memory, not no_follow, overwrite, not quiet, only, drop, remarks.append)
     if as_json:
         say_json({"model": model, "output": output, "tensors": len(sums), "remarks": remarks})
     elif not quiet:

@@ -75,7 +75,7 @@ def prove(
     size_values = read_sizes(sizes)
 
     from anydml.files.folder import Folder
-    from anydml.proving import prove as work
+    from anydml.proving import prove as prove_models
 
     with model_file(first) as a_file, model_file(second) as b_file:
         for file in (a_file, b_file):
@@ -85,7 +85,7 @@ def prove(
         a_folder, b_folder = (
             Folder(file.folder or Path(file.path).resolve().parent, allow_outside) for file in (a_file, b_file)
         )
-        proof = work(a, b, size_values, (a_folder, b_folder), not no_run, weights, seconds)
+        proof = prove_models(a, b, size_values, (a_folder, b_folder), not no_run, weights, seconds)
     if shown is not None and proof.verdict == "different" and proof.run is not None:
         import numpy as np
 

@@ -136,12 +136,12 @@ def judge(
     check_target("--html", html, ".html", [], overwrite)
     from anydml.referee.case_folders import check_new
     from anydml.referee.documents import FORMS, lines_of, page
-    from anydml.referee.judging import judge as judged_by
+    from anydml.referee.judging import judge as judge_cases
 
     if shrink is not None:
         check_new(Path(shrink))
     max_bytes = parse_size(memory)
-    judged = judged_by(folder, engine, jobs, seconds, max_bytes)
+    judged = judge_cases(folder, engine, jobs, seconds, max_bytes)
     for line in FORMS[chosen[0]](judged).splitlines() if chosen else ():
         print_line(line)
     for line in () if chosen else lines_of(judged):

@@ -143,8 +143,8 @@ static __attribute__((target("avx512vbmi"))) void K(interleave_windows) ANYDML_I
 #undef ANYDML_LOAD_MASKS
 #undef ANYDML_STORE_VECTOR
 
-/* All vectors of each block, from windows that they share; V, N, whether vectors are parts, and whether `streamed` is 0 are
- * known at compile time. */
+/* All vectors of each block, from windows that the vectors share. V, N, is_part, and whether `streamed` is 0 are constants of
+ * the compiler. */
 static inline __attribute__((always_inline, target("avx512vbmi"))) void K(interleave_of)(const anydml_interleave *w, char *const *to, const char *const *from, const anydml_block_span *r, const int streamed, const int is_part, const int V, const int N) {
   const int64_t again = r->rest ? r->rest - w->rows : 0, moved = r->blocks * w->rows + r->rest;
   __m512i mask[ANYDML_WINDOWS], in[ANYDML_WINDOWS];

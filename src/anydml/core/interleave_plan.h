@@ -302,7 +302,7 @@ static int anydml_repeat_columns(anydml_interleave *w, const anydml_move *m) {
   return 1;
 }
 
-/* The addresses of a column's row 0 in a line: of the table's own moves, or of another move of the same columns. */
+/* Set the addresses of a column's first row in a line, for its own move, or for another move of the same columns. */
 static inline void anydml_line_start(const anydml_interleave *w, const anydml_column *c, const anydml_move *other, const int64_t *at, char **to, const char **from) {
   const anydml_move *m = other ? other : c->move, *own = w->column->move;
   *to = c->to + (other ? other->to - own->to : 0);

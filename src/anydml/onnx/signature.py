@@ -64,7 +64,7 @@ class Signature(NamedTuple):
 
 
 FEW_TYPES = 4
-"""Inputs of more element types may have any, also one that only later versions of the operator list."""
+"""An input that lists more element types than this takes every type, also those of later versions."""
 
 INT64 = {np.dtype(np.int64): "INT64"}
 

@@ -56,7 +56,7 @@ class Proofs:
         return self._readers.setdefault((size_name, above), Reader(reads_files=self._reads_files))
 
     def _read(self, model: ModelProto, size_name: str = "", above: int = 0) -> Read:
-        """Read a model; the last two are cached, since a rewrite is often compared with the one before."""
+        """Read a model; the last two reads are cached, because a rewrite is often compared with the one before."""
         last = self._last.setdefault((size_name, above), [])
         read_model = next((read for read_before, read in last if read_before is model), None)
         if read_model is None:
@@ -75,8 +75,8 @@ class Proofs:
         Args:
             first: a model.
             second: the other model.
-            size_name: the name of a size that is compared only above a number; empty for all sizes.
-            above: the number.
+            size_name: the name of a size of which only larger values are compared; empty for all sizes.
+            above: compare only values of this size that are larger than this.
         """
         a, b = (self._read(model, size_name, above) for model in (first, second))
         if a.refuses_all():

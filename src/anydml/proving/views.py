@@ -1,4 +1,7 @@
-"""Views: any combination of reshapes, transposes and repeats of a value is one term of the kind "moved"."""
+"""Views: any combination of reshapes, transposes and repeats of a value is one term of the kind "moved".
+
+So two chains of nodes that move elements alike become the same term.
+"""
 
 from __future__ import annotations
 

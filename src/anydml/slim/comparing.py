@@ -27,7 +27,7 @@ ROWS = 64
 """Minimum number of rows that are compared at once: if one array is strided, they share its cache lines."""
 
 LARGE_BITS = (20, 16, 12, 8)
-"""Numbers of bits of large symbolic sizes, above most bounds in models; tensors can have the first of these sizes."""
+"""Exponents of 2 of the large sizes that are tried, in this order, until tensors are not too large."""
 
 
 def analyses_at_sizes(graph: Graph, names: Sequence[str]) -> Iterator[Analysis]:

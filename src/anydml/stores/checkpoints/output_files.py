@@ -96,14 +96,17 @@ def plan_checkpoint(
         raise ModelError(f"{name}: shard_size must be the bytes of a file, such as 5GB, not 0")
     check_shards(name, shards, out, is_whole=not (is_file or dcp or placement is not None))
     check_extras(name, extras, out, is_file)
-    beside, to = inputs[0] if isinstance(extras, bool) else extras, None if dtype is None else dtype_of(name, dtype)
+    extras_source, cast_dtype = (
+        inputs[0] if isinstance(extras, bool) else extras,
+        None if dtype is None else dtype_of(name, dtype),
+    )
     tensors, metadata, remarks = read_sources(inputs, axes, follow, selection, name)
-    tensors, casts = changed_dtypes(name, tensors, to, out.suffix.lower() != ".npz")
+    tensors, casts = changed_dtypes(name, tensors, cast_dtype, out.suffix.lower() != ".npz")
     remarks += casts
     composed = _changed(without_padding(composer, compose_stored(tensors), vocab_size), change, out)
     stem = stem_of(tensors, composed)
     extra_files, changed_files = dict[Path, Content](), list[Path]()
-    rank_tensors = RankTensors(composed, axes, placement or Placement(), str(inputs[0]), config_beside(beside))
+    rank_tensors = RankTensors(composed, axes, placement or Placement(), str(inputs[0]), config_beside(extras_source))
     if dcp:
         parts, piece, sizes, pieces = _pieces(composer, rank_tensors)
         targets, other_files = new_distributed(
@@ -111,7 +114,7 @@ def plan_checkpoint(
         )
         extra_files |= other_files
     else:
-        metadata, more_remarks = _metadata_for(out, metadata, bool(extras), to)
+        metadata, more_remarks = _metadata_for(out, metadata, bool(extras), cast_dtype)
         remarks += more_remarks
         if placement is not None:
             files, parts = _ranks(composer, rank_tensors, out / stem, metadata)
@@ -130,7 +133,7 @@ def plan_checkpoint(
     del tensors, composed, rank_tensors, parts
     if extras:
         read = {path.name for path in {id(store.path): store.path for store in stores}.values()}
-        small, changed_files, remarks_on_extras = extras_for(out, beside, read, is_file, to)
+        small, changed_files, remarks_on_extras = extras_for(out, extras_source, read, is_file, cast_dtype)
         extra_files |= small
         remarks += remarks_on_extras
     folder = None if is_file else out
@@ -244,9 +247,12 @@ def _ranks(
 
 
 def _pieces(composer: Composer, rank_tensors: RankTensors) -> tuple[Parts, Numbers, Numbers, list[NewPiece]]:
-    """Return all pieces by ranks, their numbers in a list of kinds, the number of each rank's, and that list.
+    """Return the pieces that all ranks write.
 
     Of equal pieces, the first rank's is kept.
+
+    Returns:
+        The parts by rank, the number of each part's piece, the number of pieces of each rank, and the different pieces.
     """
     numbers: dict[tuple[int, tuple[int, ...]], int] = {}
     values, all_pieces = list[int](), list[NewPiece]()

@@ -63,8 +63,8 @@ def new_distributed(
         names: the names of all tensors.
         pieces: the different pieces.
         tensor: the number of the tensor of each piece in a file.
-        piece: its number among the different pieces.
-        sizes: the number of pieces of each file, which follow those of the file before.
+        piece: the number of each piece among the different pieces.
+        sizes: how many pieces each file has; pieces are in the order of files.
 
     Raises:
         ModelError: PyTorch has no such dtype.

@@ -30,7 +30,7 @@ MIN_FREE = 16 << 20
 """Minimum memory for windows from which outputs in several files are written."""
 
 SPARE_OF_WINDOW = 64 << 10
-"""Bytes of a buffer beside a window, since what is read and written of each file is aligned."""
+"""Extra bytes of a buffer for a window, because reads and writes are aligned to pages."""
 
 
 class MoveGroupInstance(NamedTuple):
@@ -86,7 +86,7 @@ def move_groups_of(
     tables: list[RunCopies] = []
     alike = program.repeated_moves
     if any(move.has_lookups for group in alike for move in group.moves):
-        # Moves with lookups write no byte twice, because pieces partition values.
+        # Moves with lookups write no byte twice, because the pieces of a value do not overlap.
         reader = reader_of(program.name, inputs, constants, free)
         all_moves = [*resolve_lookups(program.with_all_moves(inputs, outputs), reader)]
         alike = [RepeatedMoves(simplify(move for move in all_moves if isinstance(move, Move)), np.arange(count)[None])]

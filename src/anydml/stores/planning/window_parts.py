@@ -17,7 +17,7 @@ PARTS = 4
 """Parts of a tensor in one file that a window has room for, so that little of it stays empty before the next part."""
 
 MAX_ROWS = 1 << 15
-"""Rows beyond which more than one tensor is not looked at together."""
+"""Maximum number of rows for which several tensors are examined together."""
 
 
 class PlacedRows(NamedTuple):
@@ -75,7 +75,7 @@ class Pieces(NamedTuple):
         files: number of the file of each.
         starts: offset of each in its file.
         ends: the end of each.
-        of_part: number of the piece in which each of the parts lies that they consist of.
+        of_part: for each part, the number of the piece that contains it.
     """
 
     owners: Numbers
@@ -106,7 +106,7 @@ class Pieces(NamedTuple):
 
 
 def in_parts(placed: PlacedRows, width: int, unit: int) -> tuple[PlacedRows, Pieces]:
-    """Number tensors by their places in files, and tensors that are larger than a share of a window by their parts.
+    """Renumber tensors in the order of files; a tensor too large for a window gets one number per part.
 
     The given numbers are overwritten.
 
