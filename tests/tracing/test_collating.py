@@ -171,3 +171,39 @@ def test_len_of_an_array_without_dimensions_is_a_type_error():
     assert fused(np.arange(3), np.array(1.5)).tolist() == [1, 2]
     with pytest.raises(TypeError, match="which has no length"):
         dml.fuse(lambda x: x[: len(x[0])])(np.arange(3))
+
+
+def _filled_through(convert):
+    def function(x):
+        whole = torch.zeros(4)
+        part = convert(whole)
+        part[:2] = x[:2]
+        return whole
+
+    return function
+
+
+@pytest.mark.filterwarnings("ignore:To copy construct")
+@pytest.mark.parametrize(
+    "convert",
+    [
+        torch.as_tensor,
+        torch.asarray,
+        torch.tensor,
+        lambda x: torch.tensor(x, dtype=torch.float32),
+        lambda x: torch.tensor(x, device="cpu"),
+        lambda x: torch.as_tensor(x, dtype=torch.float32),
+        lambda x: torch.asarray(x, dtype=torch.float32, copy=True),
+        lambda x: torch.asarray(obj=x),
+        lambda x: torch.as_tensor(x[1:]),
+    ],
+)
+def test_conversions_copy_or_share_memory_as_pytorchs(convert):
+    function = _filled_through(convert)
+    assert dml.fuse(function)(X).tolist() == function(X).tolist()
+
+
+@pytest.mark.parametrize("option", ["requires_grad", "pin_memory"])
+def test_results_that_a_trace_cannot_give_are_refused(option):
+    with pytest.raises(dml.FuseError, match=rf"torch\.tensor with {option}"):
+        dml.fuse(lambda x: torch.tensor(x, **{option: True}))(X)

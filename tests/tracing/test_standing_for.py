@@ -5,6 +5,8 @@ import enum
 import functools
 import itertools
 import random
+import subprocess
+import sys
 import types
 from collections import OrderedDict, defaultdict
 from dataclasses import dataclass, field
@@ -515,3 +517,45 @@ def test_arrays_of_classes_that_index_as_numpys_are_not_refused(tmp_path):
     mapped = np.memmap(tmp_path / "x", "i4", "w+", shape=(2,))
     for x in (records, mapped):
         assert dml.fuse(lambda x: x[::-1])(x).tolist() == x[::-1].tolist()
+
+
+class Guarded:
+    """A transform that names the class of what it refuses."""
+
+    table = (*range(100_000),)
+
+    def crop(self, x):
+        if not isinstance(x, torch.Tensor):
+            raise TypeError(f"a {type(x).__name__} is no tensor")
+        return x[1 + self.table[0] :]
+
+
+def test_errors_may_name_a_class_in_a_method():
+    guarded = Guarded()
+    assert dml.fuse(lambda x: guarded.crop(x)[1:])(torch.arange(4)).tolist() == [2, 3]
+    with pytest.raises(TypeError, match="is no tensor"):
+        dml.fuse(lambda x: guarded.crop(x)[1:])(np.arange(4))
+
+
+def test_old_classes_are_refused_only_where_they_are_asked_for():
+    def picked(x):
+        rows = torch.LongTensor([0, 2])
+        return x[rows] if isinstance(x, torch.Tensor) else x
+
+    assert dml.fuse(picked)(torch.arange(4)).tolist() == [0, 2]
+    kinds = {"old": (int, torch.FloatTensor)}
+    with pytest.raises(dml.FuseError, match="one of PyTorch's old classes"):
+        dml.fuse(lambda x: x[1:] if isinstance(x, kinds["old"]) else x)(torch.arange(4))
+
+
+def test_isinstance_needs_no_places_in_code():
+    code = (
+        "import torch, anydml as dml\n"
+        "ask = lambda x: x[1:] if isinstance(x, torch.Tensor) else x\n"
+        "asks = [ask]\n"
+        "assert dml.fuse(ask)(torch.arange(3)).tolist() == [1, 2]\n"
+        "assert dml.fuse(lambda x: asks[0](x))(torch.arange(3)).tolist() == [1, 2]\n"
+        "ask = lambda x: x[1:] if isinstance(*(x, torch.Tensor)) else x\n"
+        "assert dml.fuse(ask)(torch.arange(3)).tolist() == [1, 2]\n"
+    )
+    subprocess.run([sys.executable, "-X", "no_debug_ranges", "-c", code], check=True)

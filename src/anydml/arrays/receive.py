@@ -121,7 +121,8 @@ def refuse_subclass(name: str, field: str, array: Any) -> None:
         raise BindingError(f"{message}: pass numpy.asarray({field}) for its elements alone", name, field, rule)
     # Accessing `np.ma` imports it, which takes longer than any call.
     if isinstance(array, np.ma.MaskedArray) and array.mask is not np.ma.nomask:
-        message = f"{name}: {field} is a masked array: pass its data, and its mask in a separate call"
+        data, mask = (f"{field}.data", f"{field}.mask") if " " not in field else ("its data", "its mask")
+        message = f"{name}: {field} is a masked array: pass {data}, and {mask} in a separate call"
         raise BindingError(message, name, field, "a mask is not moved")
 
 

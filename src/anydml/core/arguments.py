@@ -190,7 +190,7 @@ def item(make, x, value):
     if is_extended(cython.cast(cython.pointer(PyObject), dtype)):
         number: cython.double = value
         stored_number: cython.double = element_at(cython.cast(cython.pointer(PyObject), dtype), pattern)
-        # Python decides on values that change by more than rounding: ml_dtypes wraps integers, and has NaN for large ones.
+        # Python decides on values that change by more than rounding: ml_dtypes wraps integers, or makes them NaN.
         if isinf(number) or not fabs(stored_number - number) <= fabs(number) / 2:
             raise REFUSED
     return pattern

@@ -99,7 +99,8 @@ def wrong_sizes(first: ModelProto, second: ModelProto, shapes: Mapping[str, Size
         if len(declared) != len(shape):
             yield f"B declares {count_noun(len(declared), 'dimension')} for {show(value.name)}, which has {len(shape)}"
         for axis, (wrong, size) in enumerate(zip(declared, shape, strict=False)):
-            if isinstance(wrong, int) and wrong != size:
+            # Runtimes take sizes below 1 for unknown ones.
+            if isinstance(wrong, int) and wrong > 0 and wrong != size:
                 yield f"B declares size {wrong} for axis {axis} of {show(value.name)}, whose size is {size}"
 
 

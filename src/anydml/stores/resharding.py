@@ -168,13 +168,15 @@ def consolidate(
         raise JsonPath(str(folder)).error(f"has no tensor {show(missing[0])}")
     if not numbers:
         raise JsonPath(str(output)).error("would have no tensor")
+    if (first_number := min(numbers.values())) < 1:
+        raise JsonPath(str(output)).error(f"would have file {first_number}: the numbers of files begin at 1")
     count, out = max(numbers.values()), Path(output)
     wholes = WholeTensors([*compose_stored({name: tensors[name] for name in numbers}).items()]).as_parts
     file, files = np.array([*numbers.values()]), list[OutputFile]()
     parts = wholes.subset(np.argsort(file, kind="stable"))
     ends = np.cumsum(np.bincount(file, minlength=count + 1)).tolist()
-    for number in np.unique(file).tolist():
-        path = out / f"model-{number:05}-of-{count:05}.safetensors"
-        files.append(OutputFile(path, parts.subset(slice(ends[number - 1], ends[number])), {"format": "pt"}))
+    for file_number in np.unique(file).tolist():
+        path = out / f"model-{file_number:05}-of-{count:05}.safetensors"
+        files.append(OutputFile(path, parts.subset(slice(ends[file_number - 1], ends[file_number])), {"format": "pt"}))
     program, stores = program_of(Composer("consolidate"), parts)
     return Plan(program, stores, outputs_of(files, parts), memory, True, None, {out / f"model{INDEX}": NewIndex(files)})

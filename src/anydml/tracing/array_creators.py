@@ -93,16 +93,24 @@ def _torch_creator(trace: Trace, name: str) -> Any:
     return make
 
 
-def _convert_to_tensor(trace: Trace, function: Any, data: Any, **keywords: Any) -> Any:
-    """Convert a traced tensor by one of `_TORCH_CONVERTERS`; anything else without traced arrays is left to PyTorch."""
+def _convert_to_tensor(trace: Trace, function: Any, /, *arguments: Any, **keywords: Any) -> Any:
+    """Convert a traced tensor by one of `_TORCH_CONVERTERS`; anything without traced arrays is left to PyTorch.
+
+    Raises:
+        FuseError: anything else has traced arrays, or the result would require gradients or be pinned.
+    """
+    data = arguments[0] if arguments else next((keywords[name] for name in ("data", "obj") if name in keywords), None)
     traced = next((leaf for leaf in leaves(data) if isinstance(leaf, TracedArray)), None)
     name = f"torch.{function.__name__}"
     if traced is None:
-        return function(data, **keywords)
+        return function(*arguments, **keywords)
     if data is traced and isinstance(data, TracedTensor):
+        if option := next((option for option in ("requires_grad", "pin_memory") if keywords.get(option)), None):
+            raise fuse_error(f"{name} with {option}: leave it out, and call it on the fused function's result")
         options = {option: keywords[option] for option in ("dtype", "device") if keywords.get(option) is not None}
         with named_errors(name):
-            return data.to(**options) if options else data.clone()
+            result = data.to(**options) if options else data
+            return result.clone() if function.__name__ == "tensor" or keywords.get("copy") else result
     hint = "call torch.stack" if trace.kind is TracedTensor else CONVERT_OUTSIDE
     raise with_needed_argument(fuse_error(f"{name} of {traced!r}, whose elements are not known: {hint}"), traced)
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import dis
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
+from anydml.errors import FuseError
 from anydml.tracing.open_sizes import OpenSize
 from anydml.tracing.refusing import fuse_error
 from anydml.tracing.short_integers import ShortInteger
@@ -25,28 +26,43 @@ def asks_for_class(frame: types.FrameType) -> bool:
         FuseError: it may ask for one of PyTorch's old classes, such as torch.FloatTensor, which are compiled code.
     """
     code = frame.f_code
-    if not _is_query(code, frame.f_lasti):
+    query = _query(code, frame.f_lasti)
+    if not query or (query == "isinstance" and frame.f_builtins.get("isinstance") is not isinstance):
+        # In copies of functions, `isinstance` itself answers (see `open_builtins`).
         return False
     import torch
 
-    old_classes = torch._tensor_classes
-    is_named = any(kind.__name__ in code.co_names for kind in old_classes)
-    if is_named or not old_classes.isdisjoint(_classes_in(_values_named_in(frame))):
-        raise fuse_error(
-            "isinstance with one of PyTorch's old classes, such as torch.FloatTensor: use torch.Tensor and the dtype"
-        )
+    is_named = any(kind.__name__ in code.co_names for kind in torch._tensor_classes)
+    if is_named or names_old_class(_values_named_in(frame)):
+        raise old_class_error()
     return True
 
 
+def old_class_error() -> FuseError:
+    """Return the error of a question whether a traced tensor is of one of PyTorch's old classes."""
+    return fuse_error(
+        "isinstance with one of PyTorch's old classes, such as torch.FloatTensor: use torch.Tensor and the dtype"
+    )
+
+
+def names_old_class(values: Iterable[Any]) -> bool:
+    """Whether one of PyTorch's old classes is among values, which may be tuples and unions of classes."""
+    import torch
+
+    return not torch._tensor_classes.isdisjoint(_classes_in(values))
+
+
 @lru_cache(maxsize=4096)
-def _is_query(code: types.CodeType, offset: int) -> bool:
+def _query(code: types.CodeType, offset: int) -> str:
+    """Return by what an instruction asks for a class: ``"isinstance"``, ``"class"``, or nothing."""
     steps = {step.offset: step for step in dis.get_instructions(code)}
     step = steps[offset]
-    if step.opname not in ("CALL", "PRECALL"):
-        return step.opname == "MATCH_CLASS" or step.argval == "__class__"
-    # A call begins where the name of its function does.
+    if not step.opname.startswith(("CALL", "PRECALL")):
+        return "class" if step.opname == "MATCH_CLASS" or step.argval == "__class__" else ""
+    # A call begins where the name of its function does, as far as places are known.
     start = _start(step)
-    return None not in start and any(each.argval == "isinstance" and _start(each) == start for each in steps.values())
+    queries = [each for each in steps.values() if each.argval == "isinstance"]
+    return "isinstance" if any(None in start or _start(each) == start for each in queries) else ""
 
 
 def _start(step: dis.Instruction) -> tuple[int | None, int | None]:
@@ -62,18 +78,26 @@ def _values_named_in(frame: types.FrameType) -> Iterator[Any]:
     yield from values
     for value in values:
         if type(value) is not types.ModuleType:
-            for attributes in [getattr(owner, "__dict__", {}) for owner in (value, *type(value).__mro__)]:
+            for attributes in map(_attributes_of, (value, *type(value).__mro__)):
                 yield from (attributes[name] for name in names if name in attributes)
 
 
+def _attributes_of(owner: Any) -> Mapping[str, Any]:
+    try:
+        attributes: Mapping[str, Any] = vars(owner)
+        return attributes
+    except Exception:  # without attributes, or an error of the user's `__getattr__`
+        return {}
+
+
 def _classes_in(values: Iterable[Any]) -> Iterator[type]:
-    """Yield the classes among values, and those in tuples, lists and unions."""
+    """Yield the classes among values, and those in tuples and unions of classes."""
     for value in values:
         # `isinstance` of a traced tensor would ask for its class again.
         kind = type(value)
         if issubclass(kind, type):
             yield value
-        elif kind in (tuple, list):
+        elif kind is tuple and value and issubclass(type(value[0]), (type, tuple, types.UnionType)):
             yield from _classes_in(value)
         elif kind is types.UnionType:
             yield from _classes_in(value.__args__)
@@ -85,8 +109,10 @@ def refuse_type_of_traced(frame: types.FrameType) -> None:
     Copies of functions have a `type` of their own (see `open_builtins`); methods of other objects, and functions in
     lists and dicts, are not copied.
 
+    Calls in a statement that raises an error are left out, because the error only shows the class.
+
     Raises:
-        FuseError: the code may do that.
+        FuseError: the code may call `type` for a traced argument.
     """
     code = frame.f_code
     is_copied = frame.f_builtins.get("type") is not type
@@ -113,11 +139,19 @@ def _calls_of_type(code: types.CodeType) -> list[tuple[str, bool]]:
     steps = [step for step in dis.get_instructions(code) if step.opname not in ("CACHE", "PUSH_NULL", "PRECALL")]
     # An instruction that loads a function to call it loads NULL, too, or follows one that does.
     calls = [
-        (str(first.argval), after.opname.startswith("CALL"))
-        for step, first, after in zip(steps, steps[1:], steps[2:], strict=False)
+        (first.argval[0] if type(first.argval) is tuple else str(first.argval), after.opname.startswith("CALL"))
+        for number, (step, first, after) in enumerate(zip(steps, steps[1:], steps[2:], strict=False))
         if (step.opname, step.argval) == ("LOAD_GLOBAL", "type")
         and "NULL" in step.argrepr
         and first.opname.startswith(("LOAD_FAST", "LOAD_DEREF"))
+        and not _is_raised(steps[number:])
     ]
     nested = [_calls_of_type(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
     return calls + [call for nested_calls in nested for call in nested_calls]
+
+
+def _is_raised(steps: list[dis.Instruction]) -> bool:
+    """Whether the value that instructions compute next becomes part of an error that is raised."""
+    ends = ("RAISE", "RETURN", "STORE", "POP_JUMP", "JUMP", "POP_TOP", "YIELD", "FOR_ITER")
+    end = next((step.opname for step in steps if step.opname.startswith(ends)), "")
+    return end.startswith("RAISE")

@@ -1,7 +1,7 @@
 """`len`, `max` and `min` for traced functions: open sizes stay open, where Python's would need integers.
 
-`type` returns the classes of arguments, not those of the traced arrays and open sizes that stand for them. Clocks are
-replaced, too (see `clocks`).
+`type` and `isinstance` report the classes of arguments, not those of the traced arrays and open sizes that stand for
+them. Clocks are replaced, too (see `clocks`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from anydml.tracing import assignable_arrays
 from anydml.tracing.array_creators import CREATOR_NAMES, REPLACED_FUNCTIONS, creator_replacement
 from anydml.tracing.categories import is_of_a_library, package_of
+from anydml.tracing.class_queries import names_old_class, old_class_error
 from anydml.tracing.clocks import clock_replacement
 from anydml.tracing.names_in_code import opcodes_of
 from anydml.tracing.open_sizes import OpenSize
@@ -70,6 +71,17 @@ def _class_of(value: Any) -> type:
     return value.__class__ if class_ is ShortInteger or issubclass(class_, TracedNdarray) else class_
 
 
+def _isinstance(value: Any, kinds: Any, /) -> bool:
+    # Classes may define `isinstance` themselves, so only those of tensors and numbers are treated differently.
+    if type(value) is OpenSize and value.scope.longs:
+        return issubclass(_class_of(value), kinds)
+    if not issubclass(type(value), TracedTensor):
+        return isinstance(value, kinds)
+    if names_old_class([kinds]):
+        raise old_class_error()
+    return isinstance(value, kinds) or issubclass(_class_of(value), kinds)
+
+
 class _Types(type):
     """Python's `type`, with differences for open numbers."""
 
@@ -87,10 +99,10 @@ class _Type(type, metaclass=_Types):
     """Python's `type`, except that traced arrays and open numbers are of the types that they stand for."""
 
 
-_OPEN_BUILTINS = {**vars(builtins), "len": _len, "max": _max, "min": _min, "type": _Type}
+_OPEN_BUILTINS = {**vars(builtins), "len": _len, "max": _max, "min": _min, "isinstance": _isinstance, "type": _Type}
 P = ParamSpec("P")
 T = TypeVar("T")
-_REPLACED_NAMES = frozenset(("len", "max", "min", "type"))
+_REPLACED_NAMES = frozenset(("len", "max", "min", "isinstance", "type"))
 
 
 class FunctionCopier:

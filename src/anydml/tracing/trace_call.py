@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import dis
 import importlib
 import sys
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -123,7 +123,13 @@ def _named_classes() -> Iterator[None]:
             kind.__name__ in str(error) for kind in (TracedNdarray, TracedTensor)
         ):
             raise
-        *_, (frame, line) = traceback.walk_tb(error.__traceback__)
+        last: Any = error.__traceback__
+        while last.tb_next is not None:
+            last = last.tb_next
+        frame, line = last.tb_frame, last.tb_lineno
+        if dis.opname[frame.f_code.co_code[last.tb_lasti]] == "RAISE_VARARGS":
+            # The error is the code's own.
+            raise
         raise FuseError(
             f"{frame.f_code.co_filename}:{line}: a function without traced arrays among its types was called with one "
             f"({error}): call it outside the fused function"
