@@ -120,3 +120,16 @@ def test_a_default_that_depends_on_a_call_is_refused():
     model = _model("b = own.G <perm: ints = @perm> (a)", '"": 18, "own": 1', hands="<perm>", more=more)
     with pytest.raises(ModelError, match=r'"perm" on: it must have a default, since "perm" of "G" has one'):
         inline_functions(model)
+
+
+@pytest.mark.parametrize("is_called", [True, False])
+def test_a_default_that_no_call_needs_is_not_refused(is_called):
+    body = "b = Transpose <perm: ints = @perm> (a)"
+    more = f'<domain: "own", opset_import: ["": 18]> G <perm: ints = [0, 1]> (a) => (b) {{ {body} }}'
+    outer = (
+        '<domain: "own", opset_import: ["": 18, "own": 1]> H <perm> (a) => (b) { b = own.G <perm: ints = @perm> (a) }'
+    )
+    inner = "b = own.H <perm = [1, 0]> (a)" if is_called else "b = Transpose <perm = [1, 0]> (a)"
+    model = _model(inner, '"": 18, "own": 1', more=more + outer)
+    x = np.random.default_rng(0).standard_normal((2, 4)).astype(np.float32)
+    np.testing.assert_array_equal(_run(inline_functions(model), x), _run(model, x))

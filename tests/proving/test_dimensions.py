@@ -87,3 +87,24 @@ def test_sizes_that_only_b_declares_for_an_output_must_be_right(kind):
     if kind == "true for some sizes":
         assert prove(first, second, {"N": 4}, runs=False).verdict == "proved"
         assert prove(first, second, {"N": 5}, runs=False).verdict == "undecided"
+
+
+@pytest.mark.parametrize("sizes", ["", "7,3", "N,3", "3"])
+def test_sizes_that_only_b_declares_in_a_body_are_not_relied_on(sizes):
+    text = """<ir_version: 9, opset_import: ["": 18]> g (float[N,3] x, bool c) => (float y) {
+        y = If (c) <then_branch = t () => (float[?,?] a) { a = Relu (x) },
+                    else_branch = e () => (float[?,?] b) { b = Neg (x) }>
+    }"""
+    first, second = (parser.parse_model(text.replace("?,?", declared)) for declared in ("?,?", sizes or "?,?"))
+    for model in (first, second):
+        for attribute in model.graph.node[0].attribute:
+            shape = attribute.g.output[0].type.tensor_type
+            if model is first:
+                shape.ClearField("shape")
+            elif not sizes:
+                del shape.shape.dim[:]
+    proof = prove(first, second, runs=False)
+    assert proof.verdict == "undecided"
+    assert proof.reasons == ["B declares sizes of outputs in a body of If, which A does not: they may be wrong"]
+    # What A declares, it refuses likewise.
+    assert prove(second, second, runs=False).verdict == "proved"

@@ -11,7 +11,7 @@ import onnx.checker
 import onnx.defs
 import onnx.inliner
 from google.protobuf.message import EncodeError
-from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
+from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 from anydml.errors import ModelError
 from anydml.files.json_path import show
@@ -133,12 +133,15 @@ def _with_default_attributes(model: ModelProto) -> ModelProto:
     defaults = {function_name(function): function.attribute_proto for function in model.functions}
     if not any(defaults.values()):
         return model
+    incomplete = _attributes_left_out(model)
     for function in model.functions:
         own = {attribute.name for attribute in function.attribute_proto}
         for node in nodes([function]):
             replaced = {attribute.name for attribute in defaults.get(function_name(node), ())}
             for attribute in node.attribute:
-                if attribute.name in replaced and attribute.ref_attr_name and attribute.ref_attr_name not in own:
+                passed = attribute.ref_attr_name
+                is_incomplete = (function_name(function), passed) in incomplete and passed not in own
+                if attribute.name in replaced and passed and is_incomplete:
                     message = f"function {show(function.name)} passes its attribute {show(attribute.ref_attr_name)} on"
                     rule = f"it must have a default, since {show(attribute.name)} of {show(node.op_type)} has one"
                     raise ModelError(message, field=attribute.ref_attr_name, rule=rule)
@@ -151,6 +154,19 @@ def _with_default_attributes(model: ModelProto) -> ModelProto:
         given = {attribute.name for attribute in node.attribute}
         node.attribute.extend(each for each in defaults.get(function_name(node), ()) if each.name not in given)
     return copy
+
+
+def _attributes_left_out(model: ModelProto) -> set[tuple[Name, str]]:
+    """Return functions and those of their attributes that a call leaves out, or may leave out."""
+    left_out = set[tuple[Name, str]]()
+    declared = {function_name(function): [*function.attribute] for function in model.functions}
+    for caller in (*main_graphs(model), *model.functions):
+        known = {each.name for each in caller.attribute_proto} if isinstance(caller, FunctionProto) else set()
+        for node in nodes([caller]):
+            if (called := function_name(node)) in declared:
+                given = {each.name for each in node.attribute if not each.ref_attr_name or each.ref_attr_name in known}
+                left_out |= {(called, name) for name in declared[called] if name not in given}
+    return left_out
 
 
 def _with_one_opset(model: ModelProto, functions: Set[Name]) -> ModelProto:

@@ -9,6 +9,7 @@ from onnx import ModelProto, ValueInfoProto
 from anydml.errors import ModelError
 from anydml.files.json_path import show
 from anydml.onnx.tensor_protos import sizes_text, tensor_type, type_name
+from anydml.onnx.walk import main_graphs, nodes
 from anydml.proving.names import refuse_unknown_sizes, show_size, size_names, unnamed_size
 from anydml.proving.sizes import Size, Sizes, name
 from anydml.text import count_noun
@@ -81,7 +82,7 @@ def _compare_declared(
 def wrong_sizes(first: ModelProto, second: ModelProto, shapes: Mapping[str, Sizes | None]) -> Iterator[str]:
     """Yield the sizes that the second model alone declares for its outputs and that these have not for all inputs.
 
-    Runtimes rely on declared sizes when they plan memory, and refuse results of other sizes in bodies.
+    Runtimes rely on declared sizes when they plan memory.
 
     Args:
         first: a model.
@@ -99,9 +100,28 @@ def wrong_sizes(first: ModelProto, second: ModelProto, shapes: Mapping[str, Size
         if len(declared) != len(shape):
             yield f"B declares {count_noun(len(declared), 'dimension')} for {show(value.name)}, which has {len(shape)}"
         for axis, (wrong, size) in enumerate(zip(declared, shape, strict=False)):
-            # Runtimes take sizes below 1 for unknown ones.
-            if isinstance(wrong, int) and wrong > 0 and wrong != size:
+            # Runtimes take negative sizes for unknown ones.
+            if isinstance(wrong, int) and wrong >= 0 and wrong != size:
                 yield f"B declares size {wrong} for axis {axis} of {show(value.name)}, whose size is {size}"
+
+
+def wrong_sizes_in_bodies(first: ModelProto, second: ModelProto) -> Iterator[str]:
+    """Yield the operators in whose bodies the second model alone declares sizes of outputs, which may be wrong."""
+    known = {*_sizes_in_bodies(first)}
+    for op_type in sorted({op_type for op_type, *sizes in {*_sizes_in_bodies(second)} - known}):
+        yield f"B declares sizes of outputs in a body of {op_type}, which A does not: they may be wrong"
+
+
+def _sizes_in_bodies(model: ModelProto) -> Iterator[tuple[str, str, int, tuple[int | str | None, ...]]]:
+    """Yield operators, attributes, outputs and declared sizes of all bodies whose outputs have known sizes."""
+    for node in nodes([*main_graphs(model), *model.functions]):
+        for attribute in node.attribute:
+            for graph in (attribute.g, *attribute.graphs):
+                for number, value in enumerate(graph.output):
+                    is_tensor = value.type.WhichOneof("value") == "tensor_type"
+                    sizes = tensor_type(value)[1] if is_tensor else None
+                    if sizes is not None and (not sizes or any(isinstance(size, int) for size in sizes)):
+                        yield node.op_type, attribute.name, number, tuple(sizes)
 
 
 def names_in_both(

@@ -20,7 +20,7 @@ from anydml.proving.counterexample import RunComparison, compare_runs
 from anydml.proving.fingerprint_arithmetic import NoFingerprintError
 from anydml.proving.first_difference import FirstDifference, are_same, first_difference
 from anydml.proving.fused import in_own_domains
-from anydml.proving.interface import differences, names_in_both, wrong_sizes
+from anydml.proving.interface import differences, names_in_both, wrong_sizes, wrong_sizes_in_bodies
 from anydml.proving.model_terms import Read, Reader
 from anydml.proving.movement_terms import Form
 from anydml.proving.names import size_names, small_sizes
@@ -165,7 +165,8 @@ def _rounding(reader: Reader, a: Read, b: Read) -> list[str]:
 def _refusals(models: tuple[ModelProto, ModelProto], a: Read, b: Read, marks: Mapping[int, Any]) -> list[str]:
     """Return the reasons why B may refuse inputs that A takes."""
     nodes = [f"B may refuse inputs that A takes, at {node}" for node in nodes_that_may_refuse(a, b, marks)]
-    return [*nodes, *wrong_sizes(*models, {key: term.shape for key, term in b.outputs.items()})]
+    shapes = {key: term.shape for key, term in b.outputs.items()}
+    return [*nodes, *wrong_sizes(*models, shapes), *wrong_sizes_in_bodies(*models)]
 
 
 def _operators_text(operators: set[str]) -> str:
