@@ -205,10 +205,10 @@ def _shards_remarks(store: ZarrStore, new: ZarrTarget, shards: Sequence[int] | N
 
 
 def whole_axes(chunks: Sizes, shape: Sequence[int]) -> list[int | Sequence[int]]:
-    """Return chunks with sizes in place of −1, and with 1 for empty axes."""
+    """Return chunks with sizes in place of −1, and with 1 for the whole of an empty axis."""
     if len(chunks) != len(shape):
         return [*chunks]
     return [
-        max(1, size) if not hasattr(n, "__len__") and (n == -1 or not size) else n
+        max(1, size) if not hasattr(n, "__len__") and (n == -1 or n == size == 0) else n
         for n, size in zip(chunks, shape, strict=True)
     ]
