@@ -51,9 +51,10 @@ class KnownBytes(Sequence[tuple[int, bytes]]):
     def ranges(self, low: int, high: int) -> tuple[Numbers, Numbers]:
         """Return the starts and ends of known bytes that overlap an interval; contiguous ones are merged."""
         places = self._near(low, high)
-        starts, sizes = self._offsets(places), self._sizes(places)
-        overlap = (starts < high) & (starts + sizes > low)
-        starts, ends = starts[overlap], (starts + sizes)[overlap]
+        starts, ends = self._offsets(places), self._sizes(places)
+        ends += starts
+        overlap = (starts < high) & (ends > low)
+        starts, ends = starts[overlap], ends[overlap]
         are_apart = starts[1:] != ends[:-1]
         return starts[np.append(True, are_apart)[: starts.size]], ends[np.append(are_apart, True)[: ends.size]]
 
@@ -98,7 +99,9 @@ class KnownBytes(Sequence[tuple[int, bytes]]):
         return slice(first, int(self.places.searchsorted(high)) + 1)
 
     def _offsets(self, places: slice) -> Numbers:
-        return (self.places[places, None] + self.distances[self.kinds[places]]).ravel()
+        offsets: Numbers = self.distances[self.kinds[places]]
+        offsets += self.places[places, None]
+        return offsets.ravel()
 
     def _sizes(self, places: slice) -> Numbers:
         return self.lengths[self.kinds[places]].ravel()

@@ -145,13 +145,13 @@ def _written(
 ) -> Iterator[RowCopies]:
     """Add the intervals that are written, and yield the copies to each from the windows of a number."""
     files = places.file[outputs]
-    for written, file in enumerate(np.unique(files).tolist(), windows_number + 1):
+    examples = {file: int(outputs[np.argmax(files == file)]) - places.inputs for file in np.unique(files).tolist()}
+    del files
+    for written, (file, example) in enumerate(examples.items(), windows_number + 1):
         rows = np.flatnonzero(to_files == file)
         copied = all_rows.select(rows[np.argsort(all_rows.from_[rows], kind="stable")])
         low, high = int(np.min(copied.to)) // PAGE * PAGE, int(np.max(copied.to_ends))
-        intervals[written] = places.part(
-            file, low, high - low, unit, int(outputs[np.argmax(files == file)]) - places.inputs
-        )
+        intervals[written] = places.part(file, low, high - low, unit, example)
         known_bytes = places.between.get(file, KnownBytes.of())
         yield RowCopies(written, windows_number, copied._replace(to=copied.to - low), known_bytes, low)
 

@@ -27,12 +27,14 @@ def merge_intervals(starts: Numbers, ends: Numbers, gap: int = 0) -> tuple[Numbe
         Starts and ends of the union, in order, and for each interval the number of the union's interval around it.
     """
     order = np.argsort(starts, kind="stable")
-    starts, ends = starts[order], np.maximum.accumulate(ends[order])
+    starts, ends = starts[order], ends[order]
+    np.maximum.accumulate(ends, out=ends)
     are_first = np.ones(starts.size, bool)
     are_first[1:] = starts[1:] > ends[:-1] + gap
     firsts = np.flatnonzero(are_first)
-    within = np.empty(starts.size, np.int64)
-    within[order] = np.cumsum(are_first) - 1
+    number, within = np.cumsum(are_first), np.empty(starts.size, np.int64)
+    number -= 1
+    within[order] = number
     return starts[firsts], ends[np.append(firsts[1:], starts.size) - 1] if starts.size else ends, within
 
 

@@ -45,7 +45,10 @@ class PlacedRows(NamedTuple):
     def pieces(self) -> Pieces:
         """The pieces of files that each tensor reads."""
         # Some tensors after the others, because there may be a million rows.
-        reached, of_part = np.cumsum(np.bincount(self.tensor)), np.empty(self.tensor.size, np.int32)
+        counts, of_part = np.zeros(int(np.max(self.tensor)) + 1, np.int64), np.empty(self.tensor.size, np.int32)
+        for first in range(0, self.tensor.size, MAX_ROWS):
+            counts += np.bincount(self.tensor[first : first + MAX_ROWS], minlength=counts.size)
+        reached = np.cumsum(counts)
         bounds = np.unique(reached.searchsorted(np.arange(0, self.tensor.size, MAX_ROWS), "right")).tolist()
         found, count = list[list[Numbers]](), 0
         for low, high in pairwise([*bounds, reached.size]):
@@ -96,6 +99,7 @@ class Pieces(NamedTuple):
         reached = np.cumsum(highs - lows + APART + 1)
         shift = np.append(0, reached[:-1]) - lows
         moved = shift[position]
+        del position
         starts, ends, of_part = merge_intervals(starts + moved, ends + moved, APART)
         key = np.searchsorted(reached, starts, "right")
         return cls(distinct[key] // width, distinct[key] % width, starts - shift[key], ends - shift[key], of_part)
@@ -118,7 +122,9 @@ def in_parts(placed: PlacedRows, width: int, unit: int) -> tuple[PlacedRows, Pie
     new_number = np.zeros(int(pieces.owners[-1]) + 1, np.int32)
     order = np.lexsort((pieces.starts[firsts], pieces.files[firsts]))
     new_number[pieces.owners[firsts][order]] = np.arange(firsts.size)
-    np.take(new_number, placed.tensor, out=placed.tensor, mode="clip")
+    for first_row in range(0, placed.tensor.size, MAX_ROWS):
+        some = placed.tensor[first_row : first_row + MAX_ROWS]
+        some[:] = new_number[some]
     pieces = pieces._replace(owners=new_number[pieces.owners])
     read, written = pieces.sizes_of_owners(firsts.size), placed.sizes_of_tensors(firsts.size)
     # Each part has a share of each piece, so that parts of several pieces are written by shorter requests.
