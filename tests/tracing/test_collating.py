@@ -207,3 +207,19 @@ def test_conversions_copy_or_share_memory_as_pytorchs(convert):
 def test_results_that_a_trace_cannot_give_are_refused(option):
     with pytest.raises(dml.FuseError, match=rf"torch\.tensor with {option}"):
         dml.fuse(lambda x: torch.tensor(x, **{option: True}))(X)
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda x: torch.as_tensor(x, torch.float32),
+        lambda x: torch.tensor(x, dtypes=torch.float32),
+        lambda x: torch.asarray(x, obj=x),
+        torch.from_numpy,
+    ],
+)
+def test_arguments_that_pytorch_refuses_are_refused(convert):
+    with pytest.raises(TypeError) as expected:
+        convert(X)
+    with pytest.raises(TypeError, match=re.escape(str(expected.value).splitlines()[0])):
+        dml.fuse(lambda xs: [convert(x) for x in xs])([X])

@@ -99,7 +99,8 @@ def _convert_to_tensor(trace: Trace, function: Any, /, *arguments: Any, **keywor
     Raises:
         FuseError: anything else has traced arrays, or the result would require gradients or be pinned.
     """
-    data = arguments[0] if arguments else next((keywords[name] for name in ("data", "obj") if name in keywords), None)
+    named = {} if arguments else {name: keywords[name] for name in ("data", "obj") if name in keywords}
+    data = next(iter((*arguments, *named.values())), None)
     traced = next((leaf for leaf in leaves(data) if isinstance(leaf, TracedArray)), None)
     name = f"torch.{function.__name__}"
     if traced is None:
@@ -107,6 +108,9 @@ def _convert_to_tensor(trace: Trace, function: Any, /, *arguments: Any, **keywor
     if data is traced and isinstance(data, TracedTensor):
         if option := next((option for option in ("requires_grad", "pin_memory") if keywords.get(option)), None):
             raise fuse_error(f"{name} with {option}: leave it out, and call it on the fused function's result")
+        # PyTorch checks the other arguments, and that it takes tensors.
+        other = trace.kind.library_class()()
+        function(*(arguments and (other, *arguments[1:])), **{**keywords, **dict.fromkeys(named, other)})
         options = {option: keywords[option] for option in ("dtype", "device") if keywords.get(option) is not None}
         with named_errors(name):
             result = data.to(**options) if options else data

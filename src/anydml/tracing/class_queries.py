@@ -107,9 +107,8 @@ def refuse_type_of_traced(frame: types.FrameType) -> None:
     """Refuse a function that begins with traced arguments and may call Python's `type` for them.
 
     Copies of functions have a `type` of their own (see `open_builtins`); methods of other objects, and functions in
-    lists and dicts, are not copied.
-
-    Calls in a statement that raises an error are left out, because the error only shows the class.
+    lists and dicts, are not copied. Calls in a statement that raises an error are left out, because the error only
+    shows the class.
 
     Raises:
         FuseError: the code may call `type` for a traced argument.
