@@ -559,3 +559,17 @@ def test_isinstance_needs_no_places_in_code():
         "assert dml.fuse(ask)(torch.arange(3)).tolist() == [1, 2]\n"
     )
     subprocess.run([sys.executable, "-X", "no_debug_ranges", "-c", code], check=True)
+
+
+def test_the_tracer_itself_asks_for_no_class_of_pytorchs(monkeypatch):
+    from anydml.tracing import class_queries
+
+    def search(values):
+        raise AssertionError("the values that code names were searched")
+
+    xs = [torch.arange(3) for _ in range(3)]
+    dml.fuse(lambda xs: [x[1:] for x in xs])(xs)
+    monkeypatch.setattr(class_queries, "names_old_class", search)
+    found = dml.fuse(lambda xs: {"parts": [x[1:] for x in xs], "all": (torch.stack(xs), xs[0].T)})(xs)
+    assert found["all"][0].tolist() == [[0, 1, 2]] * 3
+    assert [part.tolist() for part in found["parts"]] == [[1, 2]] * 3

@@ -26,6 +26,9 @@ def asks_for_class(frame: types.FrameType) -> bool:
         FuseError: it may ask for one of PyTorch's old classes, such as torch.FloatTensor, which are compiled code.
     """
     code = frame.f_code
+    if frame.f_globals.get("__name__", "").startswith("anydml."):
+        # This package asks for its own class of traced tensors.
+        return False
     query = _query(code, frame.f_lasti)
     if not query or (query == "isinstance" and frame.f_builtins.get("isinstance") is not isinstance):
         # In copies of functions, `isinstance` itself answers (see `open_builtins`).
@@ -77,9 +80,13 @@ def _values_named_in(frame: types.FrameType) -> Iterator[Any]:
     values = [frame.f_globals[name] for name in names if name in frame.f_globals] + [*frame.f_locals.values()]
     yield from values
     for value in values:
-        if type(value) is not types.ModuleType:
+        if not _is_traced(value) and type(value) not in _WITHOUT_CLASSES:
             for attributes in map(_attributes_of, (value, *type(value).__mro__)):
                 yield from (attributes[name] for name in names if name in attributes)
+
+
+_WITHOUT_CLASSES = frozenset((types.ModuleType, int, float, str, list, tuple, dict, type(None)))
+"""Types of values whose attributes are not searched for classes."""
 
 
 def _attributes_of(owner: Any) -> Mapping[str, Any]:
