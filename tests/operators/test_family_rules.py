@@ -57,7 +57,7 @@ def test_valid(desc):
 
 
 LIKE = "sizes must be InputTensor's, except along Axis"
-INDICES = "indices must be INT64, INT32, UINT64, UINT32"
+INDICES = "IndicesTensor must be INT64 or INT32 or UINT64 or UINT32"
 UINT = "it must be 0 to 4294967295 (UINT)"
 INT = "it must be −2147483648 to 2147483647 (INT)"
 PICKED = "sizes must be IndicesTensor's but the last, then InputTensor's that are not indexed, right-aligned"
@@ -306,7 +306,7 @@ PICKED = "sizes must be IndicesTensor's but the last, then InputTensor's that ar
             REVERSE,
             {"sequence_lengths_tensor": ints(2, 1)},
             "SequenceLengthsTensor.DataType",
-            "indices must be UINT64, UINT32",
+            "SequenceLengthsTensor must be UINT64 or UINT32",
             "is INT32",
         ),
         (

@@ -96,8 +96,8 @@ def test_tensors_are_alike():
 
 @pytest.mark.parametrize("index_type", ["FLOAT32", "FLOAT64", "INT8", "INT16", "UINT8", "UINT16"])
 def test_only_four_types_index(index_type):
-    rule = "indices must be INT64, INT32, UINT64, UINT32"
-    message = f"IndicesTensor.DataType is {index_type}, which is not a type of indices"
+    rule = "IndicesTensor must be INT64 or INT32 or UINT64 or UINT32"
+    message = f"IndicesTensor.DataType is {index_type}"
     refused(gather([4], [4], [4], 0, 1, index_type), "IndicesTensor.DataType", rule, message)
 
 

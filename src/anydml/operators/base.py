@@ -24,7 +24,7 @@ from anydml.operators.desc_text import Problems
 from anydml.operators.problem import Problem, camel, dimension_text
 from anydml.operators.readers import READERS
 from anydml.operators.shared_rules import Rules
-from anydml.operators.types import Levels, support_table
+from anydml.operators.types import support_table
 from anydml.records import ListOf, Named, record
 from anydml.tensor import MAX_BYTES, Layout, TensorDesc, tensor_problems
 from anydml.text import count_noun
@@ -90,6 +90,8 @@ class OperatorDesc(Rules, metaclass=_DescType):
         SUPPORT: the same by tensor; from LEVELS by default.
         INPUTS, OUTPUTS: names of the tensor fields, in binding order; by default, those that begin with ``output`` are
             outputs.
+        SAME: names of the tensor fields that have the DataType and DimensionCount of the first of them; by default, all
+            but `SELECTING`.
         HOST: names of the tensors that are in host memory on every device.
         TYPES: the operator's names in model files; ``DML_OPERATOR_<name>`` by default.
         UNSUPPORTED_HINT: alternative to suggest if no level supports a tensor.
@@ -107,11 +109,7 @@ class OperatorDesc(Rules, metaclass=_DescType):
     __signature__ = _FieldSignature()
 
     OPERATOR: ClassVar[str]
-    LEVELS: ClassVar[Levels] = ()
-    SELECTING: ClassVar[str] = "IndicesTensor"
     SUPPORT: ClassVar[SupportTable] = ()
-    INPUTS: ClassVar[tuple[str, ...]]
-    OUTPUTS: ClassVar[tuple[str, ...]]
     HOST: ClassVar[tuple[str, ...]] = ()
     TYPES: ClassVar[tuple[str, ...]] = ()
     UNSUPPORTED_HINT: ClassVar[str] = ""
@@ -123,6 +121,8 @@ class OperatorDesc(Rules, metaclass=_DescType):
             tensors = [*dict.fromkeys(name for name in named if name.endswith(("tensor", "tensors")))]
             cls.INPUTS = tuple(name for name in tensors if not name.startswith("output"))
             cls.OUTPUTS = tuple(name for name in tensors if name.startswith("output"))
+        if "SAME" not in vars(cls):
+            cls.SAME = tuple(name for name in (*cls.INPUTS, *cls.OUTPUTS) if camel(name) != cls.SELECTING)
         # A dataclass with slots is created twice: the second class has the table already.
         if "LEVELS" in vars(cls) and "SUPPORT" not in vars(cls):
             cls.SUPPORT = support_table(cls.LEVELS, [*map(camel, (*cls.INPUTS, *cls.OUTPUTS))], cls.SELECTING)
@@ -184,7 +184,7 @@ class OperatorDesc(Rules, metaclass=_DescType):
         return dir(type(self))
 
     def constraints(self) -> Iterator[Problem]:
-        """Yield violations of the operator's own rules. Only called if each tensor on its own is valid."""
+        """Yield violations of the operator's own rules. Only called if DimensionCounts and Axis are valid."""
         raise NotImplementedError
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
@@ -298,7 +298,10 @@ class OperatorDesc(Rules, metaclass=_DescType):
             names = " and ".join(map(camel, fields))
             yield self.problem(names, f"{names} has no tensors", "there must be at least one")
         elif not broken:
-            yield from self.constraints()
+            kinds = [*self.kind_problems()]
+            yield from kinds
+            if all(problem.field.endswith(".DataType") for problem in kinds):
+                yield from self.constraints()
         yield from self._support_problems(level)
 
     def check(self, feature_level: FeatureLevel | str = FeatureLevel.LATEST) -> None:

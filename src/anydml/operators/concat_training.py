@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from anydml.moves.program import Element
-from anydml.operators.base import ListOf, OperatorDesc, Problem, ReadIndex, TensorDesc, record
+from anydml.operators.base import ListOf, Problem, ReadIndex, TensorDesc, record
 from anydml.operators.function import Array, HostInts, Sizes, function
 from anydml.operators.join import check_join, join_rule
 from anydml.operators.rule import Maker, View
-from anydml.operators.split_join import part_elements, part_problems
+from anydml.operators.split_join import Training, part_elements, part_problems
 
 
 @record
-class ConcatTrainingOperatorDesc(OperatorDesc):
+class ConcatTrainingOperatorDesc(Training):
     """ConcatTraining: JOIN with a second output, each input's size along the axis, which SplitTraining takes.
 
     Args:
@@ -37,42 +37,34 @@ class ConcatTrainingOperatorDesc(OperatorDesc):
     axis: int = 0
 
     OPERATOR = "ConcatTraining"
+    SAME = ("output_tensor", "input_tensors")
     TYPES = ("ORT_OPERATOR_CONCAT_TRAINING",)
     INPUTS = ("input_tensors",)
     OUTPUTS = ("output_tensor", "per_input_length_tensor")
     HOST = ("PerInputLengthTensor",)
 
-    @property
-    def _positive_axis(self) -> int:
-        return self.axis + len(self.output_tensor.sizes) if self.axis < 0 else self.axis
-
     def _lengths(self) -> np.ndarray[Any, Any]:
-        return np.array([tensor.sizes[self._positive_axis] for tensor in self.input_tensors], np.int64)
+        return np.array([tensor.sizes[self.positive_axis] for tensor in self.input_tensors], np.int64)
 
     def constant_output(self, output: int) -> np.ndarray[Any, Any] | None:
         """Return the values of PerInputLength, which depend on the desc alone."""
         return self._lengths() if output else None
 
     def constraints(self) -> Iterator[Problem]:
-        """Same DataType and DimensionCount; axis in range; parts that add up."""
-        broken = [*self.same_kind("output_tensor", "input_tensors")]
-        broken += self.signed_axis_in_range(self.axis, self.output_tensor)
-        yield from broken
-        if self.per_input_length_tensor is not None:
-            yield from self.host_vector("PerInputLengthTensor", self.per_input_length_tensor, len(self.input_tensors))
-        if not any(p.field == "Axis" or p.field.endswith(".Sizes") for p in broken):
-            yield from part_problems(self, self.outputs[0], self.inputs, self._positive_axis)
+        """One length per input; parts that add up."""
+        yield from self.lengths_are("PerInputLengthTensor", self.per_input_length_tensor, len(self.input_tensors))
+        yield from part_problems(self, self.outputs[0], self.inputs, self.positive_axis)
 
     def apply(self, make: Maker, *inputs: View) -> None:
         """Join the inputs, and write their lengths."""
-        join_rule(make, inputs, self._positive_axis)
+        join_rule(make, inputs, self.positive_axis)
         if self.per_input_length_tensor is not None:
             make.store(make.constant(self._lengths()))
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``output[..., start of k + i, ...] = input[k][..., i, ...]``, then the lengths."""
         count = len(self.input_tensors)
-        for part, at, inside in part_elements(self.input_tensors, self._positive_axis):
+        for part, at, inside in part_elements(self.input_tensors, self.positive_axis):
             yield count, inside, part, at
         for i in range(count if self.per_input_length_tensor else 0):
             yield count + 1, (i,), count + 2, (i,)

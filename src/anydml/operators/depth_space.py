@@ -77,13 +77,12 @@ class _DepthSpace(OperatorDesc):
         return getattr(self, "order", DEPTH_COLUMN_ROW)
 
     def constraints(self) -> Iterator[Problem]:
-        """Check that DataTypes agree, that there are four dimensions, and that blocks divide sizes."""
-        yield from self.same_kind("input_tensor", "output_tensor")
+        """Check that blocks divide sizes."""
         block, sizes = self.block_size, self.input_tensor.sizes
         if not 1 <= block <= UINT_MAX:
             yield self.problem("BlockSize", f"BlockSize is {block}", "BlockSize must be at least 1 (UINT)")
             return
-        if len(sizes) != 4 or len(self.output_tensor.sizes) != 4:
+        if len(sizes) != 4:
             # The support table rejects other ranks at every level.
             return
         for d in (1,) if self.TO_SPACE else (2, 3):

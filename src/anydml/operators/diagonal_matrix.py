@@ -223,16 +223,14 @@ class DiagonalMatrix1OperatorDesc(_DiagonalMatrix):
     diagonal_fill_end: int
 
     OPERATOR = "DML_DIAGONAL_MATRIX1"
+    SAME = ("output_tensor", "input_tensor")
     LEVELS = (("5_1", 2, 4, ALL_TYPES),)
 
     def constraints(self) -> Iterator[Problem]:
-        """Check that the input is like the output, that Value has its type, and that bounds are INTs."""
+        """Check that the input has the output's sizes, that Value has its type, and that bounds are INTs."""
         if self.input_tensor is not None:
-            kinds = [*self.same_kind("output_tensor", "input_tensor")]
-            yield from kinds
-            if not kinds:
-                rule = "sizes must be InputTensor's"
-                yield from self.sizes_are("OutputTensor", self.output_tensor, self.input_tensor.sizes, rule)
+            rule = "sizes must be InputTensor's"
+            yield from self.sizes_are("OutputTensor", self.output_tensor, self.input_tensor.sizes, rule)
         yield from self.scalars_are("ValueDataType", self.value_data_type, Value=self.value)
         yield from self._int_problem("DiagonalFillBegin", self.diagonal_fill_begin)
         yield from self._int_problem("DiagonalFillEnd", self.diagonal_fill_end)

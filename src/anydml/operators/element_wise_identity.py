@@ -46,12 +46,9 @@ class ElementWiseIdentityOperatorDesc(OperatorDesc):
     )
 
     def constraints(self) -> Iterator[Problem]:
-        """Check that DataType, DimensionCount and Sizes agree, and that there is no ScaleBias."""
-        kinds = [*self.same_kind("input_tensor", "output_tensor")]
-        yield from kinds
-        if not kinds:
-            rule = "sizes must be InputTensor's"
-            yield from self.sizes_are("OutputTensor", self.output_tensor, self.input_tensor.sizes, rule)
+        """Check that Sizes agree, and that there is no ScaleBias."""
+        rule = "sizes must be InputTensor's"
+        yield from self.sizes_are("OutputTensor", self.output_tensor, self.input_tensor.sizes, rule)
         if self.scale_bias is not None:
             message = f"ScaleBias is {list(self.scale_bias)}, but anydml moves data and computes nothing: leave it out"
             yield self.problem("ScaleBias", message, "ScaleBias must be null")

@@ -51,17 +51,9 @@ class ElementWiseIfOperatorDesc(OperatorDesc):
     )
 
     def constraints(self) -> Iterator[Problem]:
-        """Check that sizes agree, that A, B and output have one DataType, and that the condition is UINT8."""
-        broken = [*self.same_kind("a_tensor", "b_tensor", "output_tensor")]
-        broken += self.same_dimensions("ATensor", self.a_tensor, "ConditionTensor", self.condition_tensor)
-        yield from broken
-        if self.condition_tensor.data_type != DataType.UINT8:
-            message = f"ConditionTensor.DataType is {self.condition_tensor.data_type}"
-            yield self.problem("ConditionTensor.DataType", message, "ConditionTensor must be UINT8")
-        if not any(problem.field.endswith(".Sizes") for problem in broken):
-            sizes = self.a_tensor.sizes
-            for name, tensor in (*self.inputs, *self.outputs):
-                yield from self.sizes_are(name, tensor, sizes, "sizes must be ATensor's")
+        """Check that sizes agree."""
+        for name, tensor in (*self.inputs, *self.outputs):
+            yield from self.sizes_are(name, tensor, self.a_tensor.sizes, "sizes must be ATensor's")
 
     def apply(self, make: Maker, *inputs: View) -> None:
         """Write all of A, then B where the condition is 0."""

@@ -11,7 +11,7 @@ from anydml.moves import Outside
 from anydml.operators.base import Coordinate, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
 from anydml.operators.function import Array, Indices, Sizes, function, index_treatment
 from anydml.operators.rule import Maker, View, Word, front, rule
-from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, INDEX_TYPES, ONLY_UINT32, TYPES_8_TO_32
+from anydml.operators.types import FLOATS_16_AND_32, INDEXED, ONLY_UINT32
 from anydml.text import count_noun
 
 
@@ -46,32 +46,17 @@ class GatherOperatorDesc(OperatorDesc):
     index_dimensions: int
 
     OPERATOR = "DML_GATHER"
-    LEVELS = (
-        ("4_1", 1, 8, ALL_TYPES, INDEX_TYPES),
-        ("3_0", 1, 8, TYPES_8_TO_32, INDEX_TYPES),
-        ("2_1", 4, 4, TYPES_8_TO_32, ONLY_UINT32),
-        ("1_0", 4, 4, FLOATS_16_AND_32, ONLY_UINT32),
-    )
+    LEVELS = (*INDEXED, ("1_0", 4, 4, FLOATS_16_AND_32, ONLY_UINT32))
 
     def constraints(self) -> Iterator[Problem]:
-        """Check that tensors agree, that Axis and IndexDimensions are in range, and the output's sizes."""
-        count = len(self.input_tensor.sizes)
-        broken = [*self.same_kind("input_tensor", "output_tensor")]
-        broken += self.same_dimensions("InputTensor", self.input_tensor, "IndicesTensor", self.indices_tensor)
-        broken += self.axis_in_range(self.axis, count)
-        broken += self.index_type("IndicesTensor", self.indices_tensor)
-        if not 0 <= self.index_dimensions <= count:
-            message = (
-                f"IndexDimensions is {self.index_dimensions}, but IndicesTensor has {count_noun(count, 'dimension')}"
-            )
-            broken.append(self.problem("IndexDimensions", message, "IndexDimensions must be 0 to DimensionCount"))
-        yield from broken
-        if not any(p.field in ("Axis", "IndexDimensions") or p.field.endswith(".Sizes") for p in broken):
-            yield from self._size_problems()
-
-    def _size_problems(self) -> Iterator[Problem]:
+        """Check IndexDimensions, and the output's sizes."""
         sizes = self.indices_tensor.sizes
         ignored = len(sizes) - self.index_dimensions
+        if not 0 <= ignored <= len(sizes):
+            have = count_noun(len(sizes), "dimension")
+            message = f"IndexDimensions is {self.index_dimensions}, but IndicesTensor has {have}"
+            yield self.problem("IndexDimensions", message, "IndexDimensions must be 0 to DimensionCount")
+            return
         if any(size != 1 for size in sizes[:ignored]):
             message = (
                 f"IndicesTensor.Sizes is {list(sizes)}, but with IndexDimensions {self.index_dimensions} "
@@ -90,19 +75,13 @@ class GatherOperatorDesc(OperatorDesc):
             yield self.problem("OutputTensor.Sizes", message, "only leading sizes of 1 may be cropped")
             return
         expected = (1,) * (count - len(remaining)) + tuple(gathered[d] for d in remaining)
-        if expected != self.output_tensor.sizes:
-            message = f"OutputTensor.Sizes is {list(self.output_tensor.sizes)}, but must be {list(expected)}"
-            rule = "sizes must be InputTensor's before Axis, the index sizes, InputTensor's after Axis, right-aligned"
-            yield self.problem("OutputTensor.Sizes", message, rule)
+        rule = "sizes must be InputTensor's before Axis, the index sizes, InputTensor's after Axis, right-aligned"
+        yield from self.sizes_are("OutputTensor", self.output_tensor, expected, rule)
 
     def _logical_sizes(self) -> tuple[int, ...]:
         """Return leading, index and trailing sizes, before right-alignment."""
-        sizes, axis = self.input_tensor.sizes, self.axis
-        return (*sizes[:axis], *self._index_coordinates(self.indices_tensor.sizes), *sizes[axis + 1 :])
-
-    def _index_coordinates(self, values: tuple[int, ...]) -> tuple[int, ...]:
-        """Drop the entries of ignored leading dimensions of IndicesTensor."""
-        return values[len(values) - self.index_dimensions :]
+        sizes, axis, indices = self.input_tensor.sizes, self.axis, self.indices_tensor.sizes
+        return (*sizes[:axis], *indices[len(indices) - self.index_dimensions :], *sizes[axis + 1 :])
 
     def _kept_dimensions(self) -> tuple[int, ...]:
         """Return the logical dimensions that remain in the output, without leading 1s if there are too many dimensions.

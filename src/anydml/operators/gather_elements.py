@@ -11,7 +11,7 @@ from anydml.moves import Outside
 from anydml.operators.base import Coordinate, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
 from anydml.operators.function import Array, Indices, Sizes, function, index_treatment
 from anydml.operators.rule import DescError, Maker, View, Word, front, holds, rule
-from anydml.operators.types import ALL_TYPES, INDEX_TYPES, ONLY_UINT32, TYPES_8_TO_32
+from anydml.operators.types import INDEXED
 
 
 @rule
@@ -43,23 +43,13 @@ class GatherElementsOperatorDesc(OperatorDesc):
     axis: int
 
     OPERATOR = "DML_GATHER_ELEMENTS"
-    LEVELS = (
-        ("4_1", 1, 8, ALL_TYPES, INDEX_TYPES),
-        ("3_0", 1, 8, TYPES_8_TO_32, INDEX_TYPES),
-        ("2_1", 4, 4, TYPES_8_TO_32, ONLY_UINT32),
-    )
+    LEVELS = INDEXED
 
     def constraints(self) -> Iterator[Problem]:
-        """Check that tensors agree, that Axis is in range, and that only sizes along Axis differ."""
-        broken = [*self.same_kind("input_tensor", "output_tensor")]
-        broken += self.same_dimensions("InputTensor", self.input_tensor, "IndicesTensor", self.indices_tensor)
-        broken += self.axis_in_range(self.axis, len(self.input_tensor.sizes))
-        broken += self.index_type("IndicesTensor", self.indices_tensor)
-        yield from broken
-        if not any(p.field == "Axis" or p.field.endswith(".Sizes") for p in broken):
-            yield from self.same_except_axis("IndicesTensor", self.indices_tensor, self.input_tensor, self.axis)
-            rule = "sizes must be IndicesTensor's"
-            yield from self.sizes_are("OutputTensor", self.output_tensor, self.indices_tensor.sizes, rule)
+        """Check that only sizes along Axis differ."""
+        yield from self.same_except_axis("IndicesTensor", self.indices_tensor, self.input_tensor, self.axis)
+        rule = "sizes must be IndicesTensor's"
+        yield from self.sizes_are("OutputTensor", self.output_tensor, self.indices_tensor.sizes, rule)
 
     def apply(self, make: Maker, *inputs: View) -> None:
         """Pick by one index per element."""

@@ -4,29 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from anydml.moves import Outside
 from anydml.moves.program import Element
-from anydml.operators.base import OperatorDesc, Problem, ReadIndex, TensorDesc, record
+from anydml.operators.base import ReadIndex, TensorDesc, record
 from anydml.operators.function import Array, Indices, Sizes, function, index_treatment
-from anydml.operators.index_tuples import (
-    DimensionCounts,
-    check_tuples,
-    count_problems,
-    drop_leading_dimensions,
-    picked_elements,
-    picked_problems,
-    picked_sizes,
-)
+from anydml.operators.index_tuples import TupleDesc, check_tuples, drop_leading_dimensions
 from anydml.operators.rule import DescError, Maker, View, Word, front, holds, rule
-from anydml.operators.types import ALL_TYPES, INDEX_TYPES, ONLY_UINT32, TYPES_8_TO_32
-
-ROWS = (
-    ("4_1", 1, 8, ALL_TYPES, INDEX_TYPES),
-    ("3_0", 1, 8, TYPES_8_TO_32, INDEX_TYPES),
-    ("2_1", 4, 4, TYPES_8_TO_32, ONLY_UINT32),
-)
+from anydml.operators.types import INDEXED, Levels
 
 
 @rule
@@ -42,50 +28,7 @@ def gather_nd_rule(make: Maker, x: View, indices: View, batch: int, outside: Out
 
 
 @record
-class _GatherNd(OperatorDesc):
-    """Base class of GATHER_ND and GATHER_ND1, which differ in batch dimensions only."""
-
-    input_tensor: TensorDesc
-    indices_tensor: TensorDesc
-    output_tensor: TensorDesc
-    input_dimension_count: int
-    indices_dimension_count: int
-
-    @property
-    def counts(self) -> DimensionCounts:
-        """Significant dimensions of the input and the indices, and batch dimensions."""
-        batch = getattr(self, "batch_dimension_count", 0)
-        return DimensionCounts(self.input_dimension_count, self.indices_dimension_count, batch)
-
-    def constraints(self) -> Iterator[Problem]:
-        """Check that tensors agree, that counts are in range, and the output's sizes."""
-        broken = [*self.same_kind("input_tensor", "output_tensor")]
-        broken += self.same_dimensions("InputTensor", self.input_tensor, "IndicesTensor", self.indices_tensor)
-        broken += self.index_type("IndicesTensor", self.indices_tensor)
-        if not any(p.field.endswith(".Sizes") for p in broken):
-            broken += count_problems(self, self.input_tensor, self.indices_tensor, self.counts)
-        yield from broken
-        if all(p.field.endswith(".DataType") for p in broken):
-            sizes = picked_sizes(self.input_tensor, self.indices_tensor, self.counts)
-            yield from picked_problems(self, ("OutputTensor", self.output_tensor), sizes)
-
-    def apply(self, make: Maker, *inputs: View) -> None:
-        """Pick by one list of coordinates per element, in the significant dimensions."""
-        x = drop_leading_dimensions(make, inputs[0], self.counts.input)
-        indices = drop_leading_dimensions(make, inputs[1], self.counts.indices)
-        picked = make.pick_tuples(x, indices, self.counts.batch, "clamp")
-        for _ in range(len(self.output_tensor.sizes) - picked.rank):
-            picked = make.expand(picked, 0, 1)
-        make.store(picked)
-
-    def elements(self, read: ReadIndex) -> Iterator[Element]:
-        """``output[c ++ r] = input[c[:b] ++ indices[c] ++ r]``, indices wrapped, then clamped."""
-        for at, source, sizes in picked_elements(read, self.input_tensor, self.indices_tensor, self.counts):
-            yield 2, at, 0, tuple(min(max(i, 0), n - 1) for i, n in zip(source, sizes, strict=True))
-
-
-@record
-class GatherNdOperatorDesc(_GatherNd):
+class GatherNdOperatorDesc(TupleDesc):
     """DML_GATHER_ND_OPERATOR_DESC: ``output[c ++ r] = input[indices[c] ++ r]``.
 
     Args:
@@ -103,12 +46,32 @@ class GatherNdOperatorDesc(_GatherNd):
         no problems
     """
 
+    input_tensor: TensorDesc
+    indices_tensor: TensorDesc
+    output_tensor: TensorDesc
+    input_dimension_count: int
+    indices_dimension_count: int
+
     OPERATOR = "DML_GATHER_ND"
-    LEVELS = ROWS
+    LEVELS: ClassVar[Levels] = INDEXED
+
+    def apply(self, make: Maker, *inputs: View) -> None:
+        """Pick by one list of coordinates per element, in the significant dimensions."""
+        x = drop_leading_dimensions(make, inputs[0], self.input_dimension_count)
+        indices = drop_leading_dimensions(make, inputs[1], self.indices_dimension_count)
+        picked = make.pick_tuples(x, indices, self.batch, "clamp")
+        for _ in range(len(self.output_tensor.sizes) - picked.rank):
+            picked = make.expand(picked, 0, 1)
+        make.store(picked)
+
+    def elements(self, read: ReadIndex) -> Iterator[Element]:
+        """``output[c ++ r] = input[c[:b] ++ indices[c] ++ r]``, indices wrapped, then clamped."""
+        for at, source in self.picked_elements(read):
+            yield 2, at, 0, tuple(min(max(i, 0), n - 1) for i, n in zip(source, self.input_tensor.sizes, strict=True))
 
 
 @record
-class GatherNd1OperatorDesc(_GatherNd):
+class GatherNd1OperatorDesc(GatherNdOperatorDesc):
     """DML_GATHER_ND1_OPERATOR_DESC: ``output[c ++ r] = input[c[:b] ++ indices[c] ++ r]``.
 
     Args:
@@ -130,7 +93,7 @@ class GatherNd1OperatorDesc(_GatherNd):
     batch_dimension_count: int
 
     OPERATOR = "DML_GATHER_ND1"
-    LEVELS = ROWS[:2]
+    LEVELS = INDEXED[:2]
 
 
 @front

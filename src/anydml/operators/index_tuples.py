@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from anydml.fields import check_dimensions
 from anydml.operators.base import Coordinate, OperatorDesc, Problem, ReadIndex, TensorDesc
@@ -18,75 +17,98 @@ from anydml.operators.rule import DescError, Maker, View, holds
 from anydml.text import count_noun
 
 
-class DimensionCounts(NamedTuple):
-    """The three counts: InputDimensionCount, IndicesDimensionCount, BatchDimensionCount."""
+class TupleDesc(OperatorDesc):
+    """Base class of the descs with coordinates; the second tensor of `SAME` has the picked sizes."""
 
-    input: int
-    indices: int
-    batch: int = 0
+    __slots__ = ()
 
+    input_tensor: TensorDesc
+    indices_tensor: TensorDesc
+    input_dimension_count: int
+    indices_dimension_count: int
 
-def count_problems(
-    desc: OperatorDesc, data: TensorDesc, indices: TensorDesc, counts: DimensionCounts
-) -> Iterator[Problem]:
-    """Check that counts are in range, preceding dimensions 1, batch sizes equal, and tuples not too long."""
-    rank = len(data.sizes)
-    broken = False
-    for field, count in (("InputDimensionCount", counts.input), ("IndicesDimensionCount", counts.indices)):
-        if not 1 <= count <= rank:
-            broken = True
-            message = f"{field} is {count}, but the tensors have {count_noun(rank, 'dimension')}"
-            yield desc.problem(field, message, f"{field} must be 1 to DimensionCount")
-    if not broken and not 0 <= counts.batch < min(counts.input, counts.indices):
-        broken = True
-        rule = "BatchDimensionCount must be less than InputDimensionCount and IndicesDimensionCount"
-        yield desc.problem("BatchDimensionCount", f"BatchDimensionCount is {counts.batch}", rule)
-    if broken:
-        return
-    for field, sizes, count in (
-        ("InputTensor", data.sizes, counts.input),
-        ("IndicesTensor", indices.sizes, counts.indices),
-    ):
-        if any(size != 1 for size in sizes[: rank - count]):
-            message = f"{field}.Sizes is {list(sizes)}, but its first {rank - count} must be 1"
-            noun = field.removesuffix("Tensor")
-            yield desc.problem(f"{field}.Sizes", message, f"dimensions before the last {noun}DimensionCount must be 1")
-    data_sizes, index = _sizes(data, indices, counts)
-    if data_sizes[: counts.batch] != index[: counts.batch]:
-        message = f"IndicesTensor.Sizes has the batch {list(index[: counts.batch])}, but InputTensor.Sizes has "
-        message += f"{list(data_sizes[: counts.batch])}"
-        yield desc.problem("IndicesTensor.Sizes", message, "the first BatchDimensionCount sizes must agree")
-    max_length = counts.input - counts.batch
-    if index[-1] > max_length:
-        message = f"IndicesTensor.Sizes[{rank - 1}] is {index[-1]}, for {count_noun(max_length, 'dimension')}"
-        yield desc.problem(
-            "IndicesTensor.Sizes",
-            message,
-            "an index must have at most one coordinate per dimension of InputTensor after the batch",
-        )
+    @property
+    def batch(self) -> int:
+        """BatchDimensionCount."""
+        return getattr(self, "batch_dimension_count", 0)
 
+    @property
+    def input_sizes(self) -> Sizes:
+        """X."""
+        sizes = self.input_tensor.sizes
+        return sizes[len(sizes) - self.input_dimension_count :]
 
-def picked_sizes(data: TensorDesc, indices: TensorDesc, counts: DimensionCounts) -> tuple[int, ...]:
-    """Return ``I[:-1] ++ X[b+t:]``, before right-alignment."""
-    data_sizes, index = _sizes(data, indices, counts)
-    return (*index[:-1], *data_sizes[counts.batch + index[-1] :])
+    @property
+    def index_sizes(self) -> Sizes:
+        """I."""
+        sizes = self.indices_tensor.sizes
+        return sizes[len(sizes) - self.indices_dimension_count :]
 
+    @property
+    def picked_sizes(self) -> Sizes:
+        """``I[:-1] ++ X[b+t:]``, before right-alignment."""
+        return (*self.index_sizes[:-1], *self.input_sizes[self.batch + self.index_sizes[-1] :])
 
-def picked_problems(desc: OperatorDesc, tensor: tuple[str, TensorDesc], sizes: tuple[int, ...]) -> Iterator[Problem]:
-    """Check that a tensor has the picked sizes, right-aligned."""
-    name, picked = tensor
-    count = len(picked.sizes)
-    if len(sizes) > count:
-        message = f"the picked sizes {list(sizes)} do not fit {name}'s {count_noun(count, 'dimension')}"
-        yield desc.problem(f"{name}.Sizes", message, "the picked sizes must have at most DimensionCount dimensions")
-        return
-    rule = "sizes must be IndicesTensor's but the last, then InputTensor's that are not indexed, right-aligned"
-    yield from desc.sizes_are(name, picked, (1,) * (count - len(sizes)) + sizes, rule)
+    def constraints(self) -> Iterator[Problem]:
+        """Check that counts are in range, preceding dimensions 1, batch sizes equal, tuples not too long, and sizes."""
+        broken = [*self._count_problems()] or [*self._index_problems()]
+        yield from broken
+        if broken:
+            return
+        name, picked = next(self._named(self.SAME[1:]))
+        sizes, count = self.picked_sizes, len(picked.sizes)
+        if len(sizes) > count:
+            message = f"the picked sizes {list(sizes)} do not fit {name}'s {count_noun(count, 'dimension')}"
+            yield self.problem(f"{name}.Sizes", message, "the picked sizes must have at most DimensionCount dimensions")
+            return
+        rule = "sizes must be IndicesTensor's but the last, then InputTensor's that are not indexed, right-aligned"
+        yield from self.sizes_are(name, picked, (1,) * (count - len(sizes)) + sizes, rule)
 
+    def _count_problems(self) -> Iterator[Problem]:
+        rank, counts = len(self.input_tensor.sizes), (self.input_dimension_count, self.indices_dimension_count)
+        for field, count in zip(("InputDimensionCount", "IndicesDimensionCount"), counts, strict=True):
+            if not 1 <= count <= rank:
+                message = f"{field} is {count}, but the tensors have {count_noun(rank, 'dimension')}"
+                yield self.problem(field, message, f"{field} must be 1 to DimensionCount")
+        if all(1 <= count <= rank for count in counts) and not 0 <= self.batch < min(counts):
+            rule = "BatchDimensionCount must be less than InputDimensionCount and IndicesDimensionCount"
+            yield self.problem("BatchDimensionCount", f"BatchDimensionCount is {self.batch}", rule)
 
-def _sizes(data: TensorDesc, indices: TensorDesc, counts: DimensionCounts) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    rank = len(data.sizes)
-    return data.sizes[rank - counts.input :], indices.sizes[rank - counts.indices :]
+    def _index_problems(self) -> Iterator[Problem]:
+        for noun, tensor, count in (
+            ("Input", self.input_tensor, self.input_dimension_count),
+            ("Indices", self.indices_tensor, self.indices_dimension_count),
+        ):
+            ignored = len(tensor.sizes) - count
+            if any(size != 1 for size in tensor.sizes[:ignored]):
+                message = f"{noun}Tensor.Sizes is {list(tensor.sizes)}, but its first {ignored} must be 1"
+                rule = f"dimensions before the last {noun}DimensionCount must be 1"
+                yield self.problem(f"{noun}Tensor.Sizes", message, rule)
+        batch, index_batch = self.input_sizes[: self.batch], self.index_sizes[: self.batch]
+        if batch != index_batch:
+            message = f"IndicesTensor.Sizes has the batch {list(index_batch)}, but InputTensor.Sizes has {list(batch)}"
+            yield self.problem("IndicesTensor.Sizes", message, "the first BatchDimensionCount sizes must agree")
+        length, max_length = self.index_sizes[-1], self.input_dimension_count - self.batch
+        if length > max_length:
+            last = len(self.indices_tensor.sizes) - 1
+            message = f"IndicesTensor.Sizes[{last}] is {length}, for {count_noun(max_length, 'dimension')}"
+            rule = "an index must have at most one coordinate per dimension of InputTensor after the batch"
+            yield self.problem("IndicesTensor.Sizes", message, rule)
+
+    def picked_elements(self, read: ReadIndex) -> Iterator[tuple[Coordinate, Coordinate]]:
+        """Yield, for every picked element, its coordinate, and the wrapped coordinate in the input.
+
+        Coordinates are right-aligned in DimensionCount; those in the input may be out of range.
+        """
+        rank, sizes, index = len(self.input_tensor.sizes), self.input_sizes, self.index_sizes
+        end = self.batch + index[-1]
+        for c in itertools.product(*map(range, index[:-1])):
+            before = (0,) * (rank - len(index))
+            wrapped = [read(1, (*before, *c, q)) for q in range(index[-1])]
+            wrapped = [i + n if i < 0 else i for i, n in zip(wrapped, sizes[self.batch : end], strict=True)]
+            for r in itertools.product(*map(range, sizes[end:])):
+                at, inside = (*c, *r), (*c[: self.batch], *wrapped, *r)
+                yield (0,) * (rank - len(at)) + at, (0,) * (rank - len(inside)) + inside
 
 
 def drop_leading_dimensions(make: Maker, x: View, count: int) -> View:
@@ -94,29 +116,6 @@ def drop_leading_dimensions(make: Maker, x: View, count: int) -> View:
     for _ in range(x.rank - count):
         x = make.at(x, 0, 0)
     return x
-
-
-def picked_elements(
-    read: ReadIndex, data: TensorDesc, indices: TensorDesc, counts: DimensionCounts
-) -> Iterator[tuple[Coordinate, tuple[int, ...], tuple[int, ...]]]:
-    """Yield, for every picked element, its coordinate, the wrapped coordinate in the input, and the input's sizes.
-
-    Coordinates are right-aligned in DimensionCount; those in the input may be out of range.
-    """
-    rank = len(data.sizes)
-    data_sizes, index = _sizes(data, indices, counts)
-    length = index[-1]
-    trailing_sizes = data_sizes[counts.batch + length :]
-    for c in itertools.product(*map(range, index[:-1])):
-        leading_zeros = (0,) * (rank - counts.indices)
-        coordinates = []
-        for q in range(length):
-            i = read(1, (*leading_zeros, *c, q))
-            coordinates.append(i + data_sizes[counts.batch + q] if i < 0 else i)
-        for r in itertools.product(*map(range, trailing_sizes)):
-            at = (*c, *r)
-            inside = (*c[: counts.batch], *coordinates, *r)
-            yield (0,) * (rank - len(at)) + at, (0,) * (rank - len(inside)) + inside, data.sizes
 
 
 def _have_equal_sizes(shape: Sizes, other_shape: Sizes, count: int) -> bool:

@@ -19,7 +19,7 @@ from anydml.moves import Access, Fill, Lookup, Move, unless
 from anydml.moves.program import Element, FindNonzero, HostKernel
 from anydml.operators.base import OperatorDesc, Problem, ReadIndex, TensorDesc, record
 from anydml.operators.types import ONLY_UINT32, TYPES_8_TO_32
-from anydml.tensor import DataType, Layout
+from anydml.tensor import Layout
 
 INPUT, COUNT, COORDINATES, BYTES, IS_VALUE, IS_ZERO, RANKS, SUMS, NUMBERS = range(9)
 """Operands: the tensors; constants: the bytes 0 to 255, and whether a byte has bits other than the sign; scratch: a
@@ -70,13 +70,13 @@ class NonzeroCoordinatesOperatorDesc(OperatorDesc):
         for level, low, high in ((FeatureLevel.LEVEL_4_0, 1, 8), (FeatureLevel.LEVEL_3_0, 4, 5))
     )
 
-    def constraints(self) -> Iterator[Problem]:
-        """Check that outputs are UINT32: a count, and one row of coordinates per element."""
+    def kind_problems(self) -> Iterator[Problem]:
+        """Check that outputs are UINT32."""
         for name, tensor in self.outputs:
-            if tensor.data_type != DataType.UINT32:
-                yield self.problem(
-                    f"{name}.DataType", f"{name}.DataType is {tensor.data_type}", f"{name} must be UINT32"
-                )
+            yield from self.type_is(name, tensor, ONLY_UINT32)
+
+    def constraints(self) -> Iterator[Problem]:
+        """Check that outputs are a count, and one row of coordinates per element."""
         count, shape = self.output_count_tensor.sizes, self.output_coordinates_tensor.sizes
         yield from self.sizes_are(
             "OutputCountTensor", self.output_count_tensor, (1,) * len(count), "all sizes must be 1"

@@ -11,13 +11,7 @@ from anydml.moves import Outside
 from anydml.operators.base import Coordinate, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
 from anydml.operators.function import Array, Indices, Sizes, function, index_treatment
 from anydml.operators.rule import DescError, Maker, View, Word, front, holds, int64, rule
-from anydml.operators.types import (
-    ALL_TYPES,
-    FLOATS_16_AND_32,
-    INDEX_TYPES,
-    ONLY_UINT32,
-    TYPES_8_TO_32,
-)
+from anydml.operators.types import FLOATS_16_AND_32, INDEXED, ONLY_UINT32
 
 
 @rule
@@ -57,28 +51,17 @@ class OneHotOperatorDesc(OperatorDesc):
     axis: int
 
     OPERATOR = "DML_ONE_HOT"
-    LEVELS = (
-        ("4_1", 1, 8, ALL_TYPES, INDEX_TYPES),
-        ("3_0", 1, 8, TYPES_8_TO_32, INDEX_TYPES),
-        ("2_1", 4, 4, TYPES_8_TO_32, ONLY_UINT32),
-        ("2_0", 4, 4, FLOATS_16_AND_32, ONLY_UINT32),
-    )
+    SAME = ("output_tensor", "values_tensor")
+    LEVELS = (*INDEXED, ("2_0", 4, 4, FLOATS_16_AND_32, ONLY_UINT32))
 
     def constraints(self) -> Iterator[Problem]:
-        """Same DataType and DimensionCount; Axis in range; one index along Axis; two values."""
-        broken = [*self.same_kind("output_tensor", "values_tensor")]
-        indices = ("IndicesTensor", self.indices_tensor)
-        broken += self.same_dimensions("OutputTensor", self.output_tensor, *indices)
-        broken += self.axis_in_range(self.axis, len(self.indices_tensor.sizes), "IndicesTensor")
-        broken += self.index_type(*indices)
-        yield from broken
+        """One index along Axis; two values."""
         if all(size == 1 for size in self.values_tensor.sizes):
             message = f"ValuesTensor.Sizes is {list(self.values_tensor.sizes)}, but it holds OffValue and OnValue"
             yield self.problem("ValuesTensor.Sizes", message, "there must be at least 2 values")
-        if not any(p.field == "Axis" or p.field.endswith(".Sizes") for p in broken):
-            sizes = self.output_tensor.sizes
-            expected = (*sizes[: self.axis], 1, *sizes[self.axis + 1 :])
-            yield from self.sizes_are(*indices, expected, "sizes must be OutputTensor's, but 1 along Axis")
+        sizes, rule = self.output_tensor.sizes, "sizes must be OutputTensor's, but 1 along Axis"
+        expected = (*sizes[: self.axis], 1, *sizes[self.axis + 1 :])
+        yield from self.sizes_are("IndicesTensor", self.indices_tensor, expected, rule)
 
     def _on_coordinate(self) -> Coordinate:
         """Return the coordinate of On in ValuesTensor."""

@@ -131,9 +131,8 @@ class _Padding(OperatorDesc):
         raise NotImplementedError
 
     def constraints(self) -> Iterator[Problem]:
-        """Same DataType and DimensionCount; sizes that add up."""
+        """Sizes that add up."""
         count = len(self.input_tensor.sizes)
-        yield from self.same_kind("input_tensor", "output_tensor")
         yield from self.one_per_dimension("StartPadding", self.start_padding, count)
         yield from self.one_per_dimension("EndPadding", self.end_padding, count)
         around = zip(self.input_tensor.sizes, self.start_padding, self.end_padding, strict=False)

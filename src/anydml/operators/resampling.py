@@ -53,8 +53,7 @@ class ResampleBase(OperatorDesc):
         return [Grid(*axis, direction) for axis in zip(self.scales, of_input, of_output, strict=True)]
 
     def constraints(self) -> Iterator[Problem]:
-        """Same DataType and DimensionCount; finite numbers, one per dimension; scales above 0; NEAREST_NEIGHBOR."""
-        yield from self.same_kind("input_tensor", "output_tensor")
+        """Finite numbers, one per dimension; scales above 0; NEAREST_NEIGHBOR."""
         rank = len(self.input_tensor.sizes)
         offsets = ("input_pixel_offsets", "output_pixel_offsets")
         for name in ("scales", *filter(partial(hasattr, self), offsets)):

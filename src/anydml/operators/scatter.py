@@ -12,13 +12,7 @@ from anydml.moves.program import Element
 from anydml.operators.base import OperatorDesc, Problem, ReadIndex, TensorDesc, record
 from anydml.operators.function import Array, Indices, Sizes, function, index_treatment
 from anydml.operators.rule import DescError, Maker, View, Word, front, rule
-from anydml.operators.types import (
-    ALL_TYPES,
-    FLOATS_16_AND_32,
-    INDEX_TYPES,
-    ONLY_UINT32,
-    TYPES_8_TO_32,
-)
+from anydml.operators.types import FLOATS_16_AND_32, INDEXED, ONLY_UINT32
 from anydml.symbols import are_equal
 
 
@@ -57,26 +51,15 @@ class ScatterOperatorDesc(OperatorDesc):
 
     OPERATOR = "DML_SCATTER"
     TYPES = ("DML_OPERATOR_SCATTER", "DML_OPERATOR_SCATTER_ELEMENTS")
-    LEVELS = (
-        ("4_1", 1, 8, ALL_TYPES, INDEX_TYPES),
-        ("3_0", 1, 8, TYPES_8_TO_32, INDEX_TYPES),
-        ("2_1", 4, 4, TYPES_8_TO_32, ONLY_UINT32),
-        ("1_0", 4, 4, FLOATS_16_AND_32, ONLY_UINT32),
-    )
+    LEVELS = (*INDEXED, ("1_0", 4, 4, FLOATS_16_AND_32, ONLY_UINT32))
 
     def constraints(self) -> Iterator[Problem]:
-        """Same DataType and DimensionCount; Axis in range; indices and updates of its sizes except along Axis."""
-        broken = [*self.same_kind("input_tensor", "updates_tensor", "output_tensor")]
-        broken += self.same_dimensions("InputTensor", self.input_tensor, "IndicesTensor", self.indices_tensor)
-        broken += self.axis_in_range(self.axis, len(self.input_tensor.sizes))
-        broken += self.index_type("IndicesTensor", self.indices_tensor)
-        yield from broken
-        if not any(p.field == "Axis" or p.field.endswith(".Sizes") for p in broken):
-            yield from self.same_except_axis("IndicesTensor", self.indices_tensor, self.input_tensor, self.axis)
-            rule = "sizes must be IndicesTensor's"
-            yield from self.sizes_are("UpdatesTensor", self.updates_tensor, self.indices_tensor.sizes, rule)
-            rule = "sizes must be InputTensor's"
-            yield from self.sizes_are("OutputTensor", self.output_tensor, self.input_tensor.sizes, rule)
+        """Indices and updates of the input's sizes except along Axis; an output of its sizes."""
+        yield from self.same_except_axis("IndicesTensor", self.indices_tensor, self.input_tensor, self.axis)
+        rule = "sizes must be IndicesTensor's"
+        yield from self.sizes_are("UpdatesTensor", self.updates_tensor, self.indices_tensor.sizes, rule)
+        rule = "sizes must be InputTensor's"
+        yield from self.sizes_are("OutputTensor", self.output_tensor, self.input_tensor.sizes, rule)
 
     def apply(self, make: Maker, *inputs: View) -> None:
         """Copy the input, and write each update at its index."""

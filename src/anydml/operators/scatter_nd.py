@@ -8,19 +8,11 @@ from typing import Any, Literal
 
 from anydml.moves import Outside
 from anydml.moves.program import Element
-from anydml.operators.base import OperatorDesc, Problem, ReadIndex, TensorDesc, record
+from anydml.operators.base import Problem, ReadIndex, TensorDesc, record
 from anydml.operators.function import Array, Indices, Sizes, function, index_treatment
-from anydml.operators.index_tuples import (
-    DimensionCounts,
-    check_tuples,
-    count_problems,
-    drop_leading_dimensions,
-    picked_elements,
-    picked_problems,
-    picked_sizes,
-)
+from anydml.operators.index_tuples import TupleDesc, check_tuples, drop_leading_dimensions
 from anydml.operators.rule import DescError, Maker, View, Word, front, rule
-from anydml.operators.types import ALL_TYPES, INDEX_TYPES, ONLY_UINT32, TYPES_8_TO_32
+from anydml.operators.types import INDEXED
 from anydml.symbols import are_equal
 
 
@@ -43,7 +35,7 @@ def put_tuples(make: Maker, to: View, updates: View, indices: View, outside: Out
 
 
 @record
-class ScatterNdOperatorDesc(OperatorDesc):
+class ScatterNdOperatorDesc(TupleDesc):
     """DML_SCATTER_ND_OPERATOR_DESC: ``output = input; output[indices[c] ++ r] = updates[c ++ r]``.
 
     DirectML does not define the treatment of indices outside the input, which are skipped here, nor of elements that
@@ -73,46 +65,27 @@ class ScatterNdOperatorDesc(OperatorDesc):
     indices_dimension_count: int
 
     OPERATOR = "DML_SCATTER_ND"
-    LEVELS = (
-        ("4_1", 1, 8, ALL_TYPES, INDEX_TYPES),
-        ("3_0", 1, 8, TYPES_8_TO_32, INDEX_TYPES),
-        ("2_1", 4, 4, TYPES_8_TO_32, ONLY_UINT32),
-    )
-
-    @property
-    def counts(self) -> DimensionCounts:
-        """The counts, without batch dimensions."""
-        return DimensionCounts(self.input_dimension_count, self.indices_dimension_count)
+    LEVELS = INDEXED
 
     def constraints(self) -> Iterator[Problem]:
-        """Same DataType and DimensionCount; counts in range; the updates' sizes as documented."""
-        broken = [*self.same_kind("input_tensor", "updates_tensor", "output_tensor")]
-        broken += self.same_dimensions("InputTensor", self.input_tensor, "IndicesTensor", self.indices_tensor)
-        broken += self.index_type("IndicesTensor", self.indices_tensor)
-        if not any(p.field.endswith(".Sizes") for p in broken):
-            broken += count_problems(self, self.input_tensor, self.indices_tensor, self.counts)
-        yield from broken
-        if all(p.field.endswith(".DataType") for p in broken):
-            sizes = picked_sizes(self.input_tensor, self.indices_tensor, self.counts)
-            yield from picked_problems(self, ("UpdatesTensor", self.updates_tensor), sizes)
-            rule = "sizes must be InputTensor's"
-            yield from self.sizes_are("OutputTensor", self.output_tensor, self.input_tensor.sizes, rule)
+        """Counts in range; the updates' sizes as documented; an output of the input's sizes."""
+        yield from TupleDesc.constraints(self)
+        rule = "sizes must be InputTensor's"
+        yield from self.sizes_are("OutputTensor", self.output_tensor, self.input_tensor.sizes, rule)
 
     def apply(self, make: Maker, *inputs: View) -> None:
         """Copy the input, and write updates by coordinates in the significant dimensions."""
         x, indices, updates = inputs
-        counts = self.counts
-        picked = len(picked_sizes(self.input_tensor, self.indices_tensor, counts))
-        to = drop_leading_dimensions(make, make.result_from(x), counts.input)
-        indices = drop_leading_dimensions(make, indices, counts.indices)
-        put_tuples(make, to, drop_leading_dimensions(make, updates, picked), indices, "skip")
+        to = drop_leading_dimensions(make, make.result_from(x), self.input_dimension_count)
+        indices = drop_leading_dimensions(make, indices, self.indices_dimension_count)
+        put_tuples(make, to, drop_leading_dimensions(make, updates, len(self.picked_sizes)), indices, "skip")
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``output = input; output[indices[c] ++ r] = updates[c ++ r]``, in row-major order."""
         for at in itertools.product(*map(range, self.input_tensor.sizes)):
             yield 3, at, 0, at
-        for at, to, sizes in picked_elements(read, self.input_tensor, self.indices_tensor, self.counts):
-            if all(0 <= i < n for i, n in zip(to, sizes, strict=True)):
+        for at, to in self.picked_elements(read):
+            if all(0 <= i < n for i, n in zip(to, self.input_tensor.sizes, strict=True)):
                 yield 3, to, 2, at
 
 

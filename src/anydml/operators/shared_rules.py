@@ -9,7 +9,7 @@ from anydml.operators.desc_text import Printed
 from anydml.operators.enums import InterpolationMode
 from anydml.operators.problem import Problem, camel
 from anydml.operators.scalars import Scalar, scalar_problem
-from anydml.operators.types import INDEX_TYPES
+from anydml.operators.types import INDEX_TYPES, Levels
 from anydml.tensor import UINT_MAX, DataType, TensorDesc
 from anydml.text import a, count_noun
 
@@ -20,7 +20,11 @@ class Rules(Printed):
     __slots__ = ()
 
     OPERATOR: ClassVar[str]
+    LEVELS: ClassVar[Levels] = ()
+    SELECTING: ClassVar[str] = "IndicesTensor"
+    INPUTS: ClassVar[tuple[str, ...]]
     OUTPUTS: ClassVar[tuple[str, ...]]
+    SAME: ClassVar[tuple[str, ...]]
 
     def problem(self, field: str, message: str, rule: str) -> Problem:
         """Return a broken rule of this operator."""
@@ -35,22 +39,34 @@ class Rules(Printed):
                 for i, tensor in enumerate(value):
                     yield f"{camel(field)}[{i}]", tensor
 
-    def same_kind(self, *fields: str) -> Iterator[Problem]:
-        """Check that the tensors in `fields` have the DataType and DimensionCount of the first of them."""
-        (first, model), *others = self._named(fields)
-        for name, tensor in others:
-            if tensor.data_type != model.data_type:
+    def kind_problems(self) -> Iterator[Problem]:
+        """Check DataTypes, DimensionCounts, and Axis, if there is one: the first tensor of `SAME` is the model."""
+        (first, model), *others = self._named(self.SAME)
+        selecting = [(name, tensor) for name, tensor in self._named(self.INPUTS) if name == self.SELECTING]
+        for name, tensor in (*others, *selecting):
+            if name != self.SELECTING and tensor.data_type != model.data_type:
                 message = f"{name}.DataType is {tensor.data_type}, but {first}.DataType is {model.data_type}"
-                yield self.problem(
-                    f"{name}.DataType", message, f"{' and '.join(map(camel, fields))} must have the same DataType"
-                )
-            yield from self.same_dimensions(first, model, name, tensor)
+                rule = f"{' and '.join(map(camel, self.SAME))} must have the same DataType"
+                yield self.problem(f"{name}.DataType", message, rule)
+            if len(tensor.sizes) != len(model.sizes):
+                message = f"{name} has {count_noun(len(tensor.sizes), 'dimension')}, but {first} has {len(model.sizes)}"
+                yield self.problem(f"{name}.Sizes", message, f"{first} and {name} must have the same DimensionCount")
+        yield from self.axis_problems(first, len(model.sizes))
+        for name, tensor in selecting:
+            yield from self.type_is(name, tensor, self.LEVELS[0][-1] if self.LEVELS else INDEX_TYPES)
 
-    def same_dimensions(self, first: str, model: TensorDesc, name: str, tensor: TensorDesc) -> Iterator[Problem]:
-        """Check that DimensionCount of `tensor` matches that of `model`, whose name is `first`."""
-        if len(tensor.sizes) != len(model.sizes):
-            counts = f"{name} has {count_noun(len(tensor.sizes), 'dimension')}, but {first} has {len(model.sizes)}"
-            yield self.problem(f"{name}.Sizes", counts, f"{first} and {name} must have the same DimensionCount")
+    def axis_problems(self, tensor: str, dimensions: int) -> Iterator[Problem]:
+        """Check that Axis, if there is one, is one of `dimensions`, counted from 0."""
+        axis = getattr(self, "axis", 0)
+        if not 0 <= axis < dimensions:
+            message = f"Axis is {axis}, but {tensor} has {count_noun(dimensions, 'dimension')}"
+            yield self.problem("Axis", message, f"Axis must be 0 to {tensor}.DimensionCount − 1")
+
+    def type_is(self, name: str, tensor: TensorDesc, types: Sequence[DataType]) -> Iterator[Problem]:
+        """Check that DataType of `tensor` is one of `types`."""
+        if tensor.data_type not in types:
+            rule = f"{name} must be {' or '.join(t.name for t in types)}"
+            yield self.problem(f"{name}.DataType", f"{name}.DataType is {tensor.data_type}", rule)
 
     def sizes_are(self, name: str, tensor: TensorDesc, expected: Sequence[int], rule: str) -> Iterator[Problem]:
         """Check that Sizes of `tensor` are `expected`."""
@@ -63,12 +79,6 @@ class Rules(Printed):
         expected = (*model.sizes[:axis], tensor.sizes[axis], *model.sizes[axis + 1 :])
         yield from self.sizes_are(name, tensor, expected, "sizes must be InputTensor's, except along Axis")
 
-    def index_type(self, name: str, tensor: TensorDesc, types: Sequence[DataType] = INDEX_TYPES) -> Iterator[Problem]:
-        """Check that DataType of indices is one of `types`."""
-        if tensor.data_type not in types:
-            message = f"{name}.DataType is {tensor.data_type}, which is not a type of indices"
-            yield self.problem(f"{name}.DataType", message, f"indices must be {', '.join(t.name for t in types)}")
-
     def scalars_are(self, field: str, data_type: DataType, **values: Scalar) -> Iterator[Problem]:
         """Check that DML_SCALAR_UNIONs have the output's DataType, which `field` must repeat."""
         output = next(self._named(self.OUTPUTS))[1].data_type
@@ -80,32 +90,11 @@ class Rules(Printed):
             if wrong := scalar_problem(value, data_type):
                 yield self.problem(name, f"{name} {wrong}", f"{name} must be {a(str(data_type))}")
 
-    def axis_in_range(self, axis: int, dimensions: int, tensor: str = "InputTensor") -> Iterator[Problem]:
-        """Check that Axis is one of `dimensions`, counted from 0."""
-        if not 0 <= axis < dimensions:
-            message = f"Axis is {axis}, but {tensor} has {count_noun(dimensions, 'dimension')}"
-            yield self.problem("Axis", message, f"Axis must be 0 to {tensor}.DimensionCount − 1")
-
-    def signed_axis_in_range(self, axis: int, tensor: TensorDesc) -> Iterator[Problem]:
-        """Check that Axis is one of the dimensions of `tensor`; negative ones count from the end."""
-        rank = len(tensor.sizes)
-        if not -rank <= axis < rank:
-            yield self.problem("Axis", f"Axis is {axis}, but the rank is {rank}", f"Axis must be {-rank} to {rank - 1}")
-
     def nearest_only(self, mode: InterpolationMode) -> Iterator[Problem]:
         """Check that InterpolationMode is the one that computes nothing."""
         if mode != InterpolationMode.NEAREST_NEIGHBOR:
             message = f"InterpolationMode is {mode}, but anydml moves data and computes nothing"
             yield self.problem("InterpolationMode", message, "InterpolationMode must be NEAREST_NEIGHBOR")
-
-    def host_vector(self, name: str, tensor: TensorDesc, count: int) -> Iterator[Problem]:
-        """Check that a tensor on the host is INT64, with one dimension and one entry per part."""
-        if tensor.data_type != DataType.INT64:
-            message = f"{name}.DataType is {tensor.data_type}"
-            yield self.problem(f"{name}.DataType", message, f"{name} must be INT64")
-        if tensor.sizes != (count,):
-            message = f"{name}.Sizes is {list(tensor.sizes)} for {count_noun(count, 'part')}"
-            yield self.problem(f"{name}.Sizes", message, f"{name} must have one dimension, one entry per part")
 
     def one_per_dimension(
         self, field: str, values: Sequence[int], count: int, tensor: str = "InputTensor", is_signed: bool = False

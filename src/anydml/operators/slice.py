@@ -44,9 +44,8 @@ class SliceOperatorDesc(OperatorDesc):
     )
 
     def constraints(self) -> Iterator[Problem]:
-        """Same DataType and DimensionCount; Sizes are the output's; Strides ≥ 1; nothing read outside the input."""
+        """Sizes are the output's; Strides ≥ 1; nothing read outside the input."""
         count = len(self.input_tensor.sizes)
-        yield from self.same_kind("input_tensor", "output_tensor")
         yield from self.one_per_dimension("Offsets", self.offsets, count)
         yield from self.one_per_dimension("Sizes", self.sizes, count)
         yield from self.one_per_dimension("Strides", self.strides, count)

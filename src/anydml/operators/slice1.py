@@ -103,8 +103,7 @@ class Slice1OperatorDesc(OperatorDesc):
     )
 
     def constraints(self) -> Iterator[Problem]:
-        """Same DataType and DimensionCount; a window that is not empty and lies inside; not more elements."""
-        yield from self.same_kind("input_tensor", "output_tensor")
+        """A window that is not empty and lies inside; not more elements."""
         window = self.input_window_offsets, self.input_window_sizes, self.input_window_strides
         source, part = ("InputTensor", self.input_tensor), ("OutputTensor", self.output_tensor)
         yield from window_problems(self, source, part, *window)

@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from anydml.operators.base import Coordinate, OperatorDesc, Problem, TensorDesc
+from anydml.tensor import DataType
+from anydml.text import count_noun
 
 
 def part_elements(parts: Sequence[TensorDesc], axis: int) -> Iterator[tuple[int, Coordinate, Coordinate]]:
@@ -35,3 +37,31 @@ def part_problems(
         yield desc.problem(
             f"{array}.Sizes[{axis}]", message, f"the sizes of {array} along Axis must add up to {name}'s"
         )
+
+
+class Training(OperatorDesc):
+    """Base class of SplitTraining and ConcatTraining: a negative Axis counts from the end; sizes are a host tensor."""
+
+    __slots__ = ()
+
+    axis: int
+
+    @property
+    def positive_axis(self) -> int:
+        """Axis, counted from 0."""
+        return self.axis + len(getattr(self, self.SAME[0]).sizes) if self.axis < 0 else self.axis
+
+    def axis_problems(self, tensor: str, dimensions: int) -> Iterator[Problem]:
+        """Check that Axis is one of the dimensions; negative ones count from the end."""
+        if not -dimensions <= self.axis < dimensions:
+            message = f"Axis is {self.axis}, but the rank is {dimensions}"
+            yield self.problem("Axis", message, f"Axis must be {-dimensions} to {dimensions - 1}")
+
+    def lengths_are(self, name: str, tensor: TensorDesc | None, count: int) -> Iterator[Problem]:
+        """Check that a tensor on the host, if there is one, is INT64, with one dimension and one entry per part."""
+        if tensor is None:
+            return
+        yield from self.type_is(name, tensor, (DataType.INT64,))
+        if tensor.sizes != (count,):
+            message = f"{name}.Sizes is {list(tensor.sizes)} for {count_noun(count, 'part')}"
+            yield self.problem(f"{name}.Sizes", message, f"{name} must have one dimension, one entry per part")

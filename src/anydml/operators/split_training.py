@@ -10,16 +10,16 @@ import numpy as np
 from anydml import infer
 from anydml.fields import integer
 from anydml.moves.program import Element
-from anydml.operators.base import ListOf, OperatorDesc, Problem, ReadIndex, TensorDesc, record
+from anydml.operators.base import ListOf, Problem, ReadIndex, TensorDesc, record
 from anydml.operators.function import Array, HostIntegers, HostInts, Sizes, function
 from anydml.operators.rule import DescError, Integers, Maker, View, front
 from anydml.operators.split import split_rule
-from anydml.operators.split_join import part_elements, part_problems
+from anydml.operators.split_join import Training, part_elements, part_problems
 from anydml.text import count_noun
 
 
 @record
-class SplitTrainingOperatorDesc(OperatorDesc):
+class SplitTrainingOperatorDesc(Training):
     """SplitTraining: SPLIT with the sizes as a second input, read when the operator is bound.
 
     Args:
@@ -40,23 +40,14 @@ class SplitTrainingOperatorDesc(OperatorDesc):
     axis: int = 0
 
     OPERATOR = "SplitTraining"
+    SAME = ("input_tensor", "output_tensors")
     TYPES = ("ORT_OPERATOR_SPLIT_TRAINING",)
     HOST = ("SplitTensor",)
 
-    @property
-    def _positive_axis(self) -> int:
-        return self.axis + len(self.input_tensor.sizes) if self.axis < 0 else self.axis
-
     def constraints(self) -> Iterator[Problem]:
-        """Same DataType and DimensionCount; axis in range; sizes that add up, equal ones if `split` is empty."""
-        broken = [*self.same_kind("input_tensor", "output_tensors")]
-        broken += self.signed_axis_in_range(self.axis, self.input_tensor)
-        yield from broken
-        if self.split_tensor is not None:
-            yield from self.host_vector("SplitTensor", self.split_tensor, len(self.output_tensors))
-        if any(p.field == "Axis" or p.field.endswith(".Sizes") for p in broken):
-            return
-        axis = self._positive_axis
+        """One size per output; sizes that add up, equal ones if `split` is empty."""
+        yield from self.lengths_are("SplitTensor", self.split_tensor, len(self.output_tensors))
+        axis = self.positive_axis
         yield from part_problems(self, self.inputs[0], self.outputs, axis)
         sizes = [tensor.sizes[axis] for tensor in self.output_tensors]
         if self.split_tensor is None and len(set(sizes)) > 1:
@@ -67,21 +58,21 @@ class SplitTrainingOperatorDesc(OperatorDesc):
         """`split` must hold the outputs' sizes along the axis."""
         if self.split_tensor is None:
             return None
-        sizes = [tensor.sizes[self._positive_axis] for tensor in self.output_tensors]
+        sizes = [tensor.sizes[self.positive_axis] for tensor in self.output_tensors]
         split = values(1).tolist()
         if split == sizes:
             return None
-        return f"SplitTensor holds {split}, but OutputTensors have sizes {sizes} along Axis {self._positive_axis}"
+        return f"SplitTensor holds {split}, but OutputTensors have sizes {sizes} along Axis {self.positive_axis}"
 
     def apply(self, make: Maker, *inputs: View) -> None:
         """Split by the sizes of the outputs, without reading `split`."""
-        axis = self._positive_axis
+        axis = self.positive_axis
         split_rule(make, inputs[0], Integers([part.sizes[axis] for part in self.output_tensors]), axis)
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``output[k][..., i, ...] = input[..., split[0] + … + split[k−1] + i, ...]``."""
         first = len(self.inputs)
-        for part, at, inside in part_elements(self.output_tensors, self._positive_axis):
+        for part, at, inside in part_elements(self.output_tensors, self.positive_axis):
             yield first + part, at, 0, inside
 
 

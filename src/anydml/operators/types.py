@@ -17,6 +17,12 @@ NO_FLOAT64 = ALL_TYPES[1:]
 FLOATS_16_AND_32 = (T.FLOAT32, T.FLOAT16)
 ONLY_UINT32 = (T.UINT32,)
 INDEX_TYPES = (T.INT64, T.INT32, T.UINT64, T.UINT32)
+INDEXED = (
+    ("4_1", 1, 8, ALL_TYPES, INDEX_TYPES),
+    ("3_0", 1, 8, TYPES_8_TO_32, INDEX_TYPES),
+    ("2_1", 4, 4, TYPES_8_TO_32, ONLY_UINT32),
+)
+"""Rows that all operators with indices have."""
 
 Levels = tuple[tuple[Any, ...], ...]
 """Rows of a support table: see `OperatorDesc.LEVELS`."""

@@ -7,7 +7,6 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from anydml.feature_level import FeatureLevel, Support, SupportRow
 from anydml.moves.program import Element
 from anydml.operators.base import ListOf, OperatorDesc, Problem, ReadIndex, TensorDesc, record
 from anydml.operators.function import Array, Ints, Sizes, function
@@ -99,23 +98,16 @@ class UnfoldOperatorDesc(OperatorDesc):
 
     OPERATOR = "DML_UNFOLD"
     # The page lists no data types: all are supported.
-    SUPPORT = (
-        SupportRow(
-            FeatureLevel.LEVEL_6_4,
-            {"InputTensor": Support(3, 8, ALL_TYPES), "OutputTensor": Support(3, 8, ALL_TYPES)},
-        ),
-    )
+    LEVELS = (("6_4", 3, 8, ALL_TYPES),)
+
+    def kind_problems(self) -> Iterator[Problem]:
+        """Check DataTypes only."""
+        return (problem for problem in OperatorDesc.kind_problems(self) if problem.field.endswith(".DataType"))
 
     def constraints(self) -> Iterator[Problem]:
-        """Same DataType; one number per spatial dimension; a window that fits; the output's sizes as documented."""
+        """One number per spatial dimension; a window that fits; the output's sizes as documented."""
         sizes = self.input_tensor.sizes
         spatial = sizes[2:]
-        if self.output_tensor.data_type != self.input_tensor.data_type:
-            message = f"OutputTensor.DataType is {self.output_tensor.data_type}, but InputTensor.DataType is "
-            message += str(self.input_tensor.data_type)
-            yield self.problem(
-                "OutputTensor.DataType", message, "InputTensor and OutputTensor must have the same DataType"
-            )
         broken: list[Problem] = []
         for field, values, min_value in (
             ("WindowSizes", self.window_sizes, 1),

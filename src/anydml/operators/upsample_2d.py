@@ -40,8 +40,7 @@ class Upsample2dOperatorDesc(OperatorDesc):
     LEVELS = (("1_0", 4, 5, FLOATS_16_AND_32),)
 
     def constraints(self) -> Iterator[Problem]:
-        """Same DataType and DimensionCount; scales of at least 1; sizes that are multiples; NEAREST_NEIGHBOR."""
-        yield from self.same_kind("input_tensor", "output_tensor")
+        """Scales of at least 1; sizes that are multiples; NEAREST_NEIGHBOR."""
         for name, scale in (("Width", self.scale_size.width), ("Height", self.scale_size.height)):
             if not 1 <= scale <= UINT_MAX:
                 yield self.problem(f"ScaleSize.{name}", f"ScaleSize.{name} is {scale}", "it must be at least 1 (UINT)")
