@@ -64,7 +64,8 @@ def test_an_input_with_another_rank_is_not_proved(name, k):
 
 SIZES = {
     "declared": "float[?,?]", "right": "float[3,?]", "another": "float[4,?]", "a name": "float[?,K]",
-    "no shape": "float", "unknown": "float[-1,?]", "another rank": "float[?,?,?]", "true for some sizes": "float[?,4]", "0": "float[0,?]",
+    "no shape": "float", "unknown": "float[-1,?]", "another rank": "float[?,?,?]", "true for some sizes": "float[?,4]",
+    "0": "float[0,?]",
 }  # fmt: skip
 
 
