@@ -186,7 +186,9 @@ def test_hdf5_is_a_group(tmp_path, options, version):
     assert 'leaves out "beyond", which is a link to "/t" in the file "y.h5", which is not followed' in plan.remarks
     plan.run()
     assert plan.verify() is None
-    assert stores.verify(tmp_path / "x.h5", tmp_path / "y") is None
+    differences = stores.compare(tmp_path / "x.h5", tmp_path / "y").differences
+    left_out = ["lzf", "references", "linked", "beyond"]
+    assert {(each.name, each.kind) for each in differences} == {(n, k) for n in left_out for k in ("unread", "missing")}
     group = zarr.open_group(str(tmp_path / "y"), mode="r")
     assert group.attrs.asdict() == {"title": "T", "n": 3.0, "of": [0, 1]}
     with h5py.File(tmp_path / "x.h5") as file:
@@ -330,3 +332,35 @@ def test_groups_become_folders_and_files_with_nothing_else_asked(tmp_path):
     np.testing.assert_array_equal(found["x"][...], group["x"][...])
     with pytest.raises(ModelError, match="say what is to be another"):
         stores.rechunk(tmp_path / "g", tmp_path / "k")
+
+
+def _with_lzf(path, **plain):
+    """Write a file with an array whose filter Zarr does not have, beside plain ones."""
+    with h5py.File(path, "w") as file:
+        file.create_dataset("v", data=np.arange(6), compression="lzf")
+        for name, array in plain.items():
+            file.create_dataset(name, data=array)
+
+
+def test_a_file_without_readable_arrays_says_why(tmp_path, capsys):
+    path, out = tmp_path / "x.h5", tmp_path / "x.zarr"
+    _with_lzf(path)
+    for options in ((), ("--chunks", "3")):
+        code, _, error = out_of(capsys, "rechunk", path, out, *options)
+        assert (code, 'has no arrays that can be read; "v" has filter lzf' in error) == (2, True)
+    with h5py.File(path, "w") as file:
+        file.create_group("g")
+    assert out_of(capsys, "rechunk", path, out)[::2] == (2, f"anydml: {path}: has no arrays\n")
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("second", ["copied", "the same file"])
+def test_arrays_that_cannot_be_read_are_not_said_to_be_the_same(tmp_path, capsys, second):
+    path, out = tmp_path / "x.h5", tmp_path / "x.zarr"
+    _with_lzf(path, w=np.arange(4))
+    assert out_of(capsys, "rechunk", path, out, "-q")[0] == 0
+    code, text, _ = out_of(capsys, "verify", path, out if second == "copied" else path)
+    assert (code, f'"v" is not compared, because in {path} it has filter lzf' in text) == (1, True)
+    assert "1 not compared" in text.splitlines()[-1]
+    assert text.endswith("; 1 array compared\n")
+    assert ('"v" is only in the first' in text) == (second == "copied")

@@ -24,6 +24,7 @@ DEFAULT_SHOWN = 10
 _KINDS = {
     "missing": "only in the first", "added": "only in the second", "kind": "of another dtype or shape",
     "elements": "with other elements", "checksum": "with another checksum", "metadata": "in metadata",
+    "unread": "not compared",
 }  # fmt: skip
 
 _memory = click.option(

@@ -12,7 +12,7 @@ class Difference(NamedTuple):
     Attributes:
         name: the name of the tensor, or of the key of metadata.
         kind: ``"missing"`` from the second, ``"added"`` in the second, ``"kind"`` for another dtype or shape,
-            ``"elements"``, ``"checksum"`` or ``"metadata"``.
+            ``"elements"``, ``"checksum"``, ``"metadata"``, or ``"unread"`` for an array that cannot be compared.
         text: a sentence.
         elements: number of differing elements, if all were compared.
 

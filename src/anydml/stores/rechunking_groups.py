@@ -57,6 +57,9 @@ def rechunk_group(
         slices: slices by names of axes, for all arrays that have these axes.
     """
     place, group = JsonPath(str(source)), ZarrGroup(source)
+    if not group.arrays:
+        reasons = "".join(f"; {show(name)} {reason}" for name, reason in group.refused.items())
+        raise place.error(f"has no arrays{' that can be read' if reasons else ''}{reasons}")
     sliced = _slice(group, slices or {}, place)
     # A file becomes a folder, or a folder a file, even if nothing else changes.
     is_moved = (isinstance(source, PathInFile) or is_packed(target)) and not sliced

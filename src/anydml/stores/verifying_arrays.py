@@ -75,11 +75,15 @@ def compare_arrays(
             raise JsonPath(str(side)).error(
                 f"is a group of arrays, and {other_side} is one array: name one of them in it"
             )
-    (arrays, attributes, remarks, closed), (other_arrays, other_attributes, other_remarks, other_closed) = (
-        _open(path) for path in sides
-    )
+    (arrays, attributes, remarks, closed, refused), (
+        other_arrays, other_attributes, other_remarks, other_closed, other_refused
+    ) = (_open(path) for path in sides)  # fmt: skip
     differences = [
-        *_describe({**arrays, **closed}, {**other_arrays, **other_closed}),
+        Difference(name, "unread", f"{show(name)} is not compared, because {reason}")
+        for name, reason in {**other_refused, **refused}.items()
+    ]
+    differences += [
+        *_describe({**arrays, **closed, **refused}, {**other_arrays, **other_closed, **other_refused}),
         *_unreadable_arrays(sides, closed, other_closed),
     ]
     differences += [*_metadata(attributes, other_attributes), *_kept_with(arrays, other_arrays)]
@@ -111,20 +115,25 @@ def _difference(name: str, subject: str, unequal: Unequal) -> Difference:
     return Difference(name, "elements", text, unequal.count)
 
 
-def _open(path: Path) -> tuple[Arrays, dict[str, Any], list[str], dict[str, str]]:
-    """Return arrays and groups' attributes by relative path, remarks, and reasons why other arrays cannot be read."""
+def _open(path: Path) -> tuple[Arrays, dict[str, Any], list[str], dict[str, str], dict[str, str]]:
+    """Return the arrays of a path, the attributes of its groups, remarks, and what cannot be compared.
+
+    Returns:
+        Arrays and attributes, by relative path; remarks; why arrays cannot be read, of which the files are compared;
+        and why others cannot be read, of which nothing is compared.
+    """
     if not is_zarr_group(path):
-        return {"": open_store(path)}, {}, [], {}
+        return {"": open_store(path)}, {}, [], {}, {}
     group = ZarrGroup(path)
     remarks = [f"{path}: these are not compared: {names(group.left)}"] if group.left else []
-    remarks += [f"{path}: {show(name)} is not compared, because it {reason}" for name, reason in group.refused.items()]
     arrays, closed = dict[str, Store | ZarrStore](), dict[str, str]()
     for name in group.arrays:
         try:
             arrays[name] = open_zarr(path / name)
         except ModelError as error:
             closed[name] = str(error)
-    return arrays, {name: group.attributes(name) for name in group.groups}, remarks, closed
+    refused = {name: f"in {path} it {reason}" for name, reason in group.refused.items()}
+    return arrays, {name: group.attributes(name) for name in group.groups}, remarks, closed, refused
 
 
 def _unreadable_arrays(sides: Sequence[Path], closed: Mapping[str, str], also: Mapping[str, str]) -> list[Difference]:
