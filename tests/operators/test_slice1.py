@@ -9,7 +9,7 @@ from anydml.operators.slice1 import copy_start
 from anydml.text import count_noun
 
 UINT = "it must be 0 to 4294967295 (UINT)"
-INSIDE = "the window must lie inside the input"
+INSIDE = "the window must lie inside InputTensor"
 MOST = "1 <= OutputSizes[i] <= 1 + (InputWindowSize[i] − 1) / |InputWindowStrides[i]|"
 STRIDE = "a stride must be an INT and never 0"
 

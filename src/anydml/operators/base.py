@@ -16,13 +16,14 @@ from typing import Any, ClassVar, TypeAlias, cast
 import numpy as np
 
 from anydml.feature_level import FeatureLevel, SupportTable, lowest_level, row_at
+from anydml.hooks import HOOKS
 from anydml.moves import Constant, Move, Operand, Program
 from anydml.moves.move_maker import MoveMaker
 from anydml.moves.program import Coordinate, Element, Formula, HostKernel, ReadIndex
 from anydml.moves.verbs import views_of
 from anydml.operators.desc_text import Problems
 from anydml.operators.problem import Problem, camel, dimension_text
-from anydml.operators.readers import READERS
+from anydml.operators.readers import READERS, Reader
 from anydml.operators.shared_rules import Rules
 from anydml.operators.types import support_table
 from anydml.records import ListOf, Named, record
@@ -41,7 +42,7 @@ FUNCTIONS_HINT = "; anydml's functions on arrays are bound by no level"
 
 
 @functools.cache
-def _readers(annotation: Any) -> dict[str, Callable[[str, str, Any], Any]]:
+def _readers(annotation: Any) -> dict[str, Reader]:
     """Return the converter of each field of a desc class."""
     return {name: READERS[parameter.annotation] for name, parameter in _signature(annotation).parameters.items()}
 
@@ -108,7 +109,6 @@ class OperatorDesc(Rules, metaclass=_DescType):
     __slots__ = ()
     __signature__ = _FieldSignature()
 
-    OPERATOR: ClassVar[str]
     SUPPORT: ClassVar[SupportTable] = ()
     HOST: ClassVar[tuple[str, ...]] = ()
     TYPES: ClassVar[tuple[str, ...]] = ()
@@ -303,6 +303,9 @@ class OperatorDesc(Rules, metaclass=_DescType):
             if all(problem.field.endswith(".DataType") for problem in kinds):
                 yield from self.constraints()
         yield from self._support_problems(level)
+
+    def _repr_html_(self) -> str | None:
+        return None if self.problems() else HOOKS["explain"](self, device="")._repr_html_()
 
     def check(self, feature_level: FeatureLevel | str = FeatureLevel.LATEST) -> None:
         """Raise the first problem, if any.

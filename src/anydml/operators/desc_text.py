@@ -5,9 +5,8 @@ from __future__ import annotations
 import itertools
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
-from anydml.hooks import HOOKS
 from anydml.records import Record
 from anydml.tensor import MAX_DIMENSIONS, TensorDesc, TensorFlags
 
@@ -41,35 +40,24 @@ class Problems(Iterable[T], Generic[T]):
         return "\n".join([*first[:MAX_SHOWN], *(["and more"] if len(first) > MAX_SHOWN else [])])
 
 
-class _Desc(Protocol):
-    """The attributes of a desc that are printed."""
-
-    OPERATOR: ClassVar[str]
-    INPUTS: ClassVar[tuple[str, ...]]
-    OUTPUTS: ClassVar[tuple[str, ...]]
-
-    def problems(self) -> Iterable[Any]:
-        """Return the rules that the desc breaks."""
-
-
 class Printed(Record):
     """Base class with the printed forms of descs."""
 
     __slots__ = ()
 
-    def __repr__(self) -> str:
-        return _short_text(cast(_Desc, self))
+    OPERATOR: ClassVar[str]
+    INPUTS: ClassVar[tuple[str, ...]]
+    OUTPUTS: ClassVar[tuple[str, ...]]
 
-    def _repr_html_(self) -> str | None:
-        desc = cast(_Desc, self)
-        return None if desc.problems() else HOOKS["explain"](desc, device="")._repr_html_()
+    def __repr__(self) -> str:
+        return _short_text(self)
 
     def describe(self) -> str:
         """Describe every field, one per line, with the strides and bytes of each tensor."""
-        return _long_text(cast(_Desc, self))
+        return _long_text(self)
 
 
-def _short_text(desc: _Desc) -> str:
+def _short_text(desc: Printed) -> str:
     """Format a desc on one line: ``SplitOperatorDesc(FLOAT32 [1, 1, 6, 2] → 3 × FLOAT32, axis 2)``."""
     tensors = [_tensors_text([getattr(desc, name) for name in names]) for names in (desc.INPUTS, desc.OUTPUTS)]
     moved = " → ".join(tensors) if tensors[0] else f"→ {tensors[1]}"
@@ -77,7 +65,7 @@ def _short_text(desc: _Desc) -> str:
     return f"{type(desc).__name__}({', '.join([moved, *fields])})"
 
 
-def _long_text(desc: _Desc) -> str:
+def _long_text(desc: Printed) -> str:
     """Format a desc with one field per line."""
     lines = []
     for field in (*desc.INPUTS, *desc.OUTPUTS):
@@ -95,7 +83,7 @@ def _long_text(desc: _Desc) -> str:
     )
 
 
-def _other_fields(desc: _Desc) -> Iterator[tuple[str, Any]]:
+def _other_fields(desc: Printed) -> Iterator[tuple[str, Any]]:
     for name in cast(Any, desc).__match_args__:
         if name not in (*desc.INPUTS, *desc.OUTPUTS):
             yield name, getattr(desc, name)

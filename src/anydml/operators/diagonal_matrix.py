@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from anydml.operators.base import Coordinate, Named, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
 from anydml.operators.function import Array, Sizes, function
@@ -109,39 +110,30 @@ def _clamp(number: int64, low: int64, high: int64) -> int64:
 
 
 class _DiagonalMatrix(OperatorDesc):
-    """Base class: the diagonals x − y that get the value, and the contents of all others."""
+    """Base class: the diagonals ``t = x − y`` that get the value, and the contents of all others."""
 
     __slots__ = ()
 
     output_tensor: TensorDesc
+    diagonal_fill_begin: Any
+    diagonal_fill_end: Any
 
     @property
     def pattern(self) -> bytes:
         """The value's bytes."""
         raise NotImplementedError
 
-    def has_value(self, t: int) -> bool:
-        """Whether the diagonal t = x − y gets the value."""
-        raise NotImplementedError
-
-    def band(self) -> tuple[int, int]:
-        """Return the first diagonal that gets the value, and the one after the last, as in `diagonal_matrix`."""
-        raise NotImplementedError
-
     def apply(self, make: Maker, *inputs: View) -> None:
         """Write the input or zeros, then the value on its diagonals."""
         x: View = inputs[0] if inputs else make.filled(Integers(self.output_tensor.sizes), None)
-        diagonal_matrix_rule(make, x, Item(self.pattern), *self.band())
+        diagonal_matrix_rule(make, x, Item(self.pattern), self.diagonal_fill_begin, self.diagonal_fill_end)
 
     def element(self, at: Coordinate, read: ReadIndex) -> Source:
-        """Return the value on its diagonals, elsewhere the input's element or 0."""
-        zero = bytes(self.output_tensor.data_type.itemsize)
-        output = len(self.inputs)
-        if self.has_value(at[-1] - at[-2]):
+        """The value where ``(end >= begin) ^ (t >= begin) ^ (t < end)``, elsewhere the input's element or 0."""
+        t, begin, end = at[-1] - at[-2], self.diagonal_fill_begin, self.diagonal_fill_end
+        if (end >= begin) ^ (t >= begin) ^ (t < end):
             return self.pattern, ()
-        if output:
-            return 0, at
-        return zero, ()
+        return (0, at) if self.inputs else (bytes(self.output_tensor.data_type.itemsize), ())
 
     def _int_problem(self, field: str, value: int) -> Iterator[Problem]:
         if not INT_MIN <= value <= INT_MAX:
@@ -184,13 +176,15 @@ class DiagonalMatrixOperatorDesc(_DiagonalMatrix):
         """Value as bytes of an element."""
         return float_bytes(self.value, self.output_tensor.data_type)
 
-    def has_value(self, t: int) -> bool:
-        """Whether t is Offset."""
-        return t == self.offset
+    @property
+    def diagonal_fill_begin(self) -> int:
+        """Offset."""
+        return self.offset
 
-    def band(self) -> tuple[int, int]:
-        """Return the diagonal Offset, and the next diagonal."""
-        return self.offset, self.offset + 1
+    @property
+    def diagonal_fill_end(self) -> int:
+        """The diagonal after Offset."""
+        return self.offset + 1
 
 
 @record
@@ -240,26 +234,24 @@ class DiagonalMatrix1OperatorDesc(_DiagonalMatrix):
         """Value as bytes of an element."""
         return scalar_bytes(self.value, self.value_data_type)
 
-    def has_value(self, t: int) -> bool:
-        """Evaluate ``(end >= begin) ^ (t >= begin) ^ (t < end)``, the formula of the operator's page."""
-        begin, end = self.diagonal_fill_begin, self.diagonal_fill_end
-        return (end >= begin) ^ (t >= begin) ^ (t < end)
 
-    def band(self) -> tuple[int, int]:
-        """Begin and end."""
-        return self.diagonal_fill_begin, self.diagonal_fill_end
+def check_matrices(name: str, shape: Sizes) -> None:
+    """Check that x has rows and columns.
+
+    Raises:
+        DescError: x has fewer than two dimensions.
+    """
+    if len(shape) < 2:
+        message = f"{name}: x has {count_noun(len(shape), 'dimension')}"
+        raise DescError(
+            message, name, "x", "x must have at least 2 dimensions, the last two of which are rows and columns"
+        )
 
 
 @front
 def check_diagonals(name: str, shape: Sizes, value: Item, begin: int, end: int) -> tuple[Item, int, int]:
     """Return the rule's numbers."""
-    if len(shape) < 2:
-        raise DescError(
-            f"{name}: x has {count_noun(len(shape), 'dimension')}",
-            name,
-            "x",
-            "x must have at least 2 dimensions, the last two of which are rows and columns",
-        )
+    check_matrices(name, shape)
     return value, begin, end
 
 

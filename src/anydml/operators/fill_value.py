@@ -63,13 +63,11 @@ class FillValueConstantOperatorDesc(OperatorDesc):
 
     def apply(self, make: Maker, *inputs: View) -> None:
         """Fill the output."""
-        value = Item(scalar_bytes(self.value, self.value_data_type))
-        fill_rule(make, sized(self.output_tensor.sizes), value)
+        fill_rule(make, sized(self.output_tensor.sizes), Item(scalar_bytes(self.value, self.value_data_type)))
 
     def element(self, at: Coordinate, read: ReadIndex) -> Source:
         """``output[c] = Value``."""
-        value = scalar_bytes(self.value, self.value_data_type)
-        return value, ()
+        return scalar_bytes(self.value, self.value_data_type), ()
 
 
 @record

@@ -134,12 +134,8 @@ def check_tuples(name: str, shape: Sizes, indices: Sizes, batch_dims: int) -> Si
     """
     last: int = len(indices) - 1
     if last < 0:
-        raise DescError(
-            f"{name}: indices are a scalar",
-            name,
-            "indices",
-            "indices must have a last dimension, which holds the coordinates",
-        )
+        rule = "indices must have a last dimension, which holds the coordinates"
+        raise DescError(f"{name}: indices are a scalar", name, "indices", rule)
     if not 0 <= batch_dims <= last or batch_dims > len(shape):
         have = f"x has {count_noun(len(shape), 'dimension')} and indices {len(indices)}"
         message = f"{name}: batch_dims is {batch_dims}, but {have}"

@@ -21,16 +21,6 @@ SINCE = {PaddingMode.SYMMETRIC: FeatureLevel.LEVEL_3_0, PaddingMode.WRAP: Featur
 """Feature levels of the modes that are newer than the operator."""
 
 
-MODES = {
-    PaddingMode.CONSTANT: "constant",
-    PaddingMode.EDGE: "edge",
-    PaddingMode.REFLECTION: "reflect",
-    PaddingMode.SYMMETRIC: "symmetric",
-    PaddingMode.WRAP: "wrap",
-}
-"""NumPy's names of DirectML's modes."""
-
-
 @rule
 def pad_rule(make: Maker, x: View, before: Integers, after: Integers, mode: Word, value: Item) -> None:
     """Write x, then its surroundings: a value, or x continued along one axis after the other."""
@@ -150,7 +140,8 @@ class _Padding(OperatorDesc):
     def apply(self, make: Maker, *inputs: View) -> None:
         """Write the input and the elements around it."""
         start, end = Integers(self.start_padding), Integers(self.end_padding)
-        pad_rule(make, inputs[0], start, end, MODES[self.padding_mode], Item(self.pattern))
+        mode = "reflect" if self.padding_mode == PaddingMode.REFLECTION else self.padding_mode.name.lower()
+        pad_rule(make, inputs[0], start, end, mode, Item(self.pattern))
 
     def element(self, at: Coordinate, read: ReadIndex) -> Source:
         """The document's table of modes, per dimension; REFLECTION of one element repeats it, as in NumPy."""

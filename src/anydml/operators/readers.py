@@ -5,21 +5,17 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from anydml.fields import integer, integers, type_error
-from anydml.operators.enums import (
-    AxisDirection,
-    DepthSpaceOrder,
-    InterpolationMode,
-    NamedEnum,
-    PaddingMode,
-    ScaleBias,
-    Size2D,
-)
+from anydml.operators.enums import NamedEnum, ScaleBias, Size2D
+from anydml.operators.problem import camel
 from anydml.tensor import DataType, TensorDesc
+
+Reader: TypeAlias = Callable[[str, str, Any], Any]
+"""Converts the value of a field, from the operator's name, the field's and the value."""
 
 
 def _tensor(name: str, field: str, value: Any) -> TensorDesc:
@@ -28,14 +24,14 @@ def _tensor(name: str, field: str, value: Any) -> TensorDesc:
     return value
 
 
-def _optional_tensor(name: str, field: str, value: Any) -> TensorDesc | None:
-    return None if value is None else _tensor(name, field, value)
+def _optional(read: Reader, name: str, field: str, value: Any) -> Any:
+    return None if value is None else read(name, field, value)
 
 
-def _tensors(name: str, field: str, values: Any) -> tuple[TensorDesc, ...]:
-    if not isinstance(values, Iterable):
-        raise type_error(name, field, values, "a list of TensorDescs")
-    return tuple(_tensor(name, f"{field}[{i}]", value) for i, value in enumerate(values))
+def _list(read: Reader, requirement: str, name: str, field: str, values: Any) -> tuple[Any, ...]:
+    if not isinstance(values, Iterable) or isinstance(values, str):
+        raise type_error(name, field, values, requirement)
+    return tuple(read(name, f"{field}[{i}]", value) for i, value in enumerate(values))
 
 
 def _number(name: str, field: str, value: Any) -> int | float:
@@ -55,66 +51,38 @@ def _float(name: str, field: str, value: Any) -> float:
         raise type_error(name, field, value, "a FLOAT") from None
 
 
-def _floats(name: str, field: str, values: Any) -> tuple[float, ...]:
-    if not isinstance(values, Iterable) or isinstance(values, str):
-        raise type_error(name, field, values, "a list of numbers")
-    return tuple(_float(name, f"{field}[{i}]", value) for i, value in enumerate(values))
-
-
 def _bool(name: str, field: str, value: Any) -> bool:
     if isinstance(value, bool | np.bool_ | int | np.integer) and int(value) in (0, 1):
         return bool(value)
     raise type_error(name, field, value, "a BOOL")
 
 
-def _data_type(name: str, field: str, value: Any) -> DataType:
-    try:
-        return DataType.parse(value)
-    except ValueError:
-        raise type_error(name, field, value, f"one of {', '.join(DataType.__members__)}") from None
-
-
-def _enum(enum_class: type[NamedEnum], name: str, field: str, value: Any) -> NamedEnum:
+def _member(enum_class: Any, name: str, field: str, value: Any) -> Any:
     try:
         return enum_class.parse(value)
     except ValueError:
         raise type_error(name, field, value, f"one of {', '.join(enum_class.__members__)}") from None
 
 
-def _scale_bias(name: str, field: str, value: Any) -> ScaleBias | None:
-    if value is None:
-        return None
-    scale, bias = _two(name, field, value, "a ScaleBias")
-    return ScaleBias(_float(name, f"{field}.Scale", scale), _float(name, f"{field}.Bias", bias))
+def _struct(struct: Any, read: Reader, name: str, field: str, values: Any) -> Any:
+    if not isinstance(values, tuple | list) or len(values) != len(struct._fields):
+        raise type_error(name, field, values, f"a {struct.__name__}")
+    parts = zip(struct._fields, values, strict=True)
+    return struct(*(read(name, f"{field}.{camel(part)}", value) for part, value in parts))
 
 
-def _size_2d(name: str, field: str, value: Any) -> Size2D:
-    width, height = _two(name, field, value, "a Size2D")
-    return Size2D(integer(name, f"{field}.Width", width), integer(name, f"{field}.Height", height))
-
-
-def _two(name: str, field: str, value: Any, requirement: str) -> tuple[Any, Any]:
-    if isinstance(value, tuple | list) and len(value) == 2:
-        return value[0], value[1]
-    raise type_error(name, field, value, requirement)
-
-
-READERS: dict[Any, Callable[[str, str, Any], Any]] = {
+READERS: dict[Any, Reader] = {
     "int": integer,
     "float": _float,
     "Scalar": _number,
     "bool": _bool,
     "tuple[int, ...]": integers,
-    "tuple[float, ...]": _floats,
+    "tuple[float, ...]": partial(_list, _float, "a list of numbers"),
     "TensorDesc": _tensor,
-    "TensorDesc | None": _optional_tensor,
-    "tuple[TensorDesc, ...]": _tensors,
-    "DataType": _data_type,
-    "PaddingMode": partial(_enum, PaddingMode),
-    "DepthSpaceOrder": partial(_enum, DepthSpaceOrder),
-    "AxisDirection": partial(_enum, AxisDirection),
-    "InterpolationMode": partial(_enum, InterpolationMode),
-    "ScaleBias | None": _scale_bias,
-    "Size2D": _size_2d,
+    "TensorDesc | None": partial(_optional, _tensor),
+    "tuple[TensorDesc, ...]": partial(_list, _tensor, "a list of TensorDescs"),
+    "ScaleBias | None": partial(_optional, partial(_struct, ScaleBias, _float)),
+    "Size2D": partial(_struct, Size2D, integer),
+    **{kind.__name__: partial(_member, kind) for kind in (DataType, *NamedEnum.__subclasses__())},
 }
 """Converters of fields, by annotation."""

@@ -46,28 +46,20 @@ from anydml.operators.base import OperatorDesc as _OperatorDesc
 from anydml.operators.function import FUNCTIONS as FUNCTIONS
 
 
-
-def _is_desc(value: _Any, module: str) -> bool:
-    """Whether a name of a module is a desc that it defines, not a base class."""
-    return (
-        isinstance(value, type)
-        and issubclass(value, _OperatorDesc)
-        and value.__module__ == module
-        and hasattr(value, "OPERATOR")
-    )
+def _descs(names: dict[str, _Any]) -> dict[str, type[_OperatorDesc]]:
+    """Return the descs among the names of a module, without base classes."""
+    classes = {name: value for name, value in names.items() if isinstance(value, type)}
+    return {name: value for name, value in classes.items() if issubclass(value, _OperatorDesc) and hasattr(value, "OPERATOR")}
 
 
 for _file in sorted(_os.listdir(_os.path.dirname(__file__))):
     _stem = _file.removesuffix(".py")
     _name = f"{__package__}.{_stem}"
     if _stem != _file and _stem[0] != "_" and _name not in _sys.modules and _stem != "unsupported":
-        globals().update({name: value for name, value in vars(_import_module(_name)).items() if _is_desc(value, _name)})
+        globals().update(_descs(vars(_import_module(_name))))
 
-DESCS: dict[str, type[_OperatorDesc]] = {
-    name: value for name, value in globals().items() if isinstance(value, type) and issubclass(value, _OperatorDesc)
-}
+DESCS = _descs(globals())
 """The desc classes, by name."""
-del DESCS["_OperatorDesc"]
 
 REGISTRY: dict[str, type[_OperatorDesc]] = {name: desc for desc in DESCS.values() for name in desc.types()}
 """The desc classes, by the operator's type in model files."""

@@ -19,11 +19,8 @@ class Rules(Printed):
 
     __slots__ = ()
 
-    OPERATOR: ClassVar[str]
     LEVELS: ClassVar[Levels] = ()
     SELECTING: ClassVar[str] = "IndicesTensor"
-    INPUTS: ClassVar[tuple[str, ...]]
-    OUTPUTS: ClassVar[tuple[str, ...]]
     SAME: ClassVar[tuple[str, ...]]
 
     def problem(self, field: str, message: str, rule: str) -> Problem:

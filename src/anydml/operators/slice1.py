@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from anydml import infer
 from anydml.moves.program import Element
-from anydml.operators.base import ListOf, OperatorDesc, Problem, ReadIndex, TensorDesc, record
+from anydml.operators.base import Coordinate, ListOf, OperatorDesc, Problem, ReadIndex, TensorDesc, record
 from anydml.operators.function import Array, Ints, Sizes, function
 from anydml.operators.rule import DescError, Integers, Maker, View, front, holds
 from anydml.operators.slice import slice_rule
@@ -32,47 +32,66 @@ def max_copied_elements(window_size: int, stride: int) -> int:
     return 1 + (window_size - 1) // abs(stride)
 
 
-def window_problems(
-    desc: OperatorDesc,
-    source: tuple[str, TensorDesc],
-    part: tuple[str, TensorDesc],
-    offsets: Sequence[int],
-    sizes: Sequence[int],
-    strides: Sequence[int],
-) -> Iterator[Problem]:
-    """Check that a window is not empty and lies inside `source`, and that `part` has no more elements."""
-    count = len(source[1].sizes)
-    yield from desc.one_per_dimension("InputWindowOffsets", offsets, count, source[0])
-    yield from desc.one_per_dimension("InputWindowSizes", sizes, count, source[0])
-    yield from desc.one_per_dimension("InputWindowStrides", strides, count, source[0], is_signed=True)
-    window = zip(offsets, sizes, strides, strict=False)
-    pairs = zip(source[1].sizes, part[1].sizes, strict=False)
-    for i, ((available, n), (offset, size, stride)) in enumerate(zip(pairs, window, strict=False)):
-        if size < 1:
-            yield desc.problem(
-                f"InputWindowSizes[{i}]", f"InputWindowSizes[{i}] is {size}", "the window must not be empty"
-            )
-        if offset + size > available:
-            message = (
-                f"InputWindowOffsets[{i}] + InputWindowSizes[{i}] is {offset + size}, "
-                f"but {source[0]}.Sizes[{i}] is {available}"
-            )
-            rule = (
-                "the window must lie inside the input" if source[0] == "InputTensor" else "the window must lie inside"
-            )
-            yield desc.problem(f"InputWindowSizes[{i}]", message, rule)
-        if stride == 0 or not INT_MIN <= stride <= INT_MAX:
-            message = f"InputWindowStrides[{i}] is {stride}"
-            yield desc.problem(f"InputWindowStrides[{i}]", message, "a stride must be an INT and never 0")
-        elif size >= 1 and n > (max_n := max_copied_elements(size, stride)):
-            message = f"{part[0]}.Sizes[{i}] is {n}, but a window of {size} with stride {stride} gives at most {max_n}"
-            name = part[0].removesuffix("Tensor")
-            rule = f"1 <= {name}Sizes[i] <= 1 + (InputWindowSize[i] − 1) / |InputWindowStrides[i]|"
-            yield desc.problem(f"{part[0]}.Sizes[{i}]", message, rule)
+class WindowDesc(OperatorDesc):
+    """Base class of SLICE1 and SLICE_GRAD.
+
+    Class attributes:
+        WHOLE: the tensor that the window lies in.
+        PART: the tensor of its elements.
+    """
+
+    __slots__ = ()
+
+    input_window_offsets: tuple[int, ...]
+    input_window_sizes: tuple[int, ...]
+    input_window_strides: tuple[int, ...]
+
+    WHOLE: ClassVar[str]
+    PART: ClassVar[str]
+
+    @property
+    def start(self) -> tuple[int, ...]:
+        """CopyStart."""
+        return copy_start(self.input_window_offsets, self.input_window_sizes, self.input_window_strides)
+
+    def constraints(self) -> Iterator[Problem]:
+        """Check that the window is not empty and lies inside the whole, and that the part has no more elements."""
+        (whole, tensor), (name, part) = self._named((self.WHOLE, self.PART))
+        offsets, sizes, strides = self.input_window_offsets, self.input_window_sizes, self.input_window_strides
+        count = len(tensor.sizes)
+        yield from self.one_per_dimension("InputWindowOffsets", offsets, count, whole)
+        yield from self.one_per_dimension("InputWindowSizes", sizes, count, whole)
+        yield from self.one_per_dimension("InputWindowStrides", strides, count, whole, is_signed=True)
+        axes = zip(tensor.sizes, part.sizes, offsets, sizes, strides, strict=False)
+        for i, (available, n, offset, size, stride) in enumerate(axes):
+            if size < 1:
+                message = f"InputWindowSizes[{i}] is {size}"
+                yield self.problem(f"InputWindowSizes[{i}]", message, "the window must not be empty")
+            if offset + size > available:
+                end = f"InputWindowOffsets[{i}] + InputWindowSizes[{i}] is {offset + size}"
+                message = f"{end}, but {whole}.Sizes[{i}] is {available}"
+                yield self.problem(f"InputWindowSizes[{i}]", message, f"the window must lie inside {whole}")
+            if stride == 0 or not INT_MIN <= stride <= INT_MAX:
+                message = f"InputWindowStrides[{i}] is {stride}"
+                yield self.problem(f"InputWindowStrides[{i}]", message, "a stride must be an INT and never 0")
+            elif size >= 1 and n > (max_n := max_copied_elements(size, stride)):
+                message = f"{name}.Sizes[{i}] is {n}, but a window of {size} with stride {stride} gives at most {max_n}"
+                sizes_name = f"{name.removesuffix('Tensor')}Sizes"
+                rule = f"1 <= {sizes_name}[i] <= 1 + (InputWindowSize[i] − 1) / |InputWindowStrides[i]|"
+                yield self.problem(f"{name}.Sizes[{i}]", message, rule)
+
+    def pairs(self) -> Iterator[tuple[Coordinate, Coordinate]]:
+        """Yield, for each element of the part, its coordinate and that in the whole, by the document's pseudocode."""
+        start = list(self.input_window_offsets)
+        for i, stride in enumerate(self.input_window_strides):
+            if stride < 0:
+                start[i] += self.input_window_sizes[i] - 1
+        for at in itertools.product(*map(range, getattr(self, self.PART).sizes)):
+            yield at, tuple(o + s * c for o, s, c in zip(start, self.input_window_strides, at, strict=True))
 
 
 @record
-class Slice1OperatorDesc(OperatorDesc):
+class Slice1OperatorDesc(WindowDesc):
     """DML_SLICE1_OPERATOR_DESC: ``Output[c] = Input[CopyStart + InputWindowStrides · c]``.
 
     Args:
@@ -96,32 +115,22 @@ class Slice1OperatorDesc(OperatorDesc):
     input_window_strides: ListOf[int]
 
     OPERATOR = "DML_SLICE1"
+    WHOLE, PART = "input_tensor", "output_tensor"
     LEVELS = (
         ("4_1", 1, 8, ALL_TYPES),
         ("3_0", 1, 8, TYPES_8_TO_32),
         ("2_1", 4, 5, TYPES_8_TO_32),
     )
 
-    def constraints(self) -> Iterator[Problem]:
-        """A window that is not empty and lies inside; not more elements."""
-        window = self.input_window_offsets, self.input_window_sizes, self.input_window_strides
-        source, part = ("InputTensor", self.input_tensor), ("OutputTensor", self.output_tensor)
-        yield from window_problems(self, source, part, *window)
-
     def apply(self, make: Maker, *inputs: View) -> None:
         """Write the window of the input, from CopyStart on with signed steps."""
-        steps = self.input_window_strides
-        first = copy_start(self.input_window_offsets, self.input_window_sizes, steps)
-        slice_rule(make, inputs[0], Integers(first), Integers(self.output_tensor.sizes), Integers(steps))
+        sizes, steps = self.output_tensor.sizes, self.input_window_strides
+        slice_rule(make, inputs[0], Integers(self.start), Integers(sizes), Integers(steps))
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
-        """Follow the document's pseudocode, per output coordinate."""
-        start = list(self.input_window_offsets)
-        for i, stride in enumerate(self.input_window_strides):
-            if stride < 0:
-                start[i] += self.input_window_sizes[i] - 1
-        for at in itertools.product(*map(range, self.output_tensor.sizes)):
-            yield 1, at, 0, tuple(o + s * c for o, s, c in zip(start, self.input_window_strides, at, strict=True))
+        """``Output[c] = Input[CopyStart + InputWindowStrides · c]``."""
+        for at, inside in self.pairs():
+            yield 1, at, 0, inside
 
 
 def check_window(

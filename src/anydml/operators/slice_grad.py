@@ -9,10 +9,10 @@ from typing import Any
 from anydml import infer
 from anydml.moves.open_numbers import is_zero
 from anydml.moves.program import Element
-from anydml.operators.base import ListOf, OperatorDesc, Problem, ReadIndex, TensorDesc, record
+from anydml.operators.base import ListOf, ReadIndex, TensorDesc, record
 from anydml.operators.function import Array, Ints, Sizes, function
 from anydml.operators.rule import DescError, Integers, Maker, View, fill_around, front, rule
-from anydml.operators.slice1 import check_output_sizes, check_window, copy_start, first_copied, window_problems
+from anydml.operators.slice1 import WindowDesc, check_output_sizes, check_window, first_copied
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32
 from anydml.symbols import are_at_least
 
@@ -26,7 +26,7 @@ def scatter_window_rule(make: Maker, x: View, sizes: Integers, first: Integers, 
 
 
 @record
-class SliceGradOperatorDesc(OperatorDesc):
+class SliceGradOperatorDesc(WindowDesc):
     """DML_SLICE_GRAD_OPERATOR_DESC: ``Output = 0; Output[CopyStart + InputWindowStrides · c] = Input[c]``.
 
     Args:
@@ -50,40 +50,25 @@ class SliceGradOperatorDesc(OperatorDesc):
     input_window_strides: ListOf[int]
 
     OPERATOR = "DML_SLICE_GRAD"
+    WHOLE, PART = "output_gradient_tensor", "input_gradient_tensor"
     LEVELS = (
         ("4_1", 1, 8, ALL_TYPES),
         ("3_1", 1, 8, TYPES_8_TO_32),
         ("3_0", 4, 5, TYPES_8_TO_32),
     )
 
-    def constraints(self) -> Iterator[Problem]:
-        """SLICE1's rules for the window."""
-        source, part = (
-            ("OutputGradientTensor", self.output_gradient_tensor),
-            ("InputGradientTensor", self.input_gradient_tensor),
-        )
-        window = self.input_window_offsets, self.input_window_sizes, self.input_window_strides
-        yield from window_problems(self, source, part, *window)
-
     def apply(self, make: Maker, *inputs: View) -> None:
         """Write zeros around the window and in its gaps, and the input's elements."""
-        step = self.input_window_strides
-        start = copy_start(self.input_window_offsets, self.input_window_sizes, step)
-        scatter_window_rule(
-            make, inputs[0], Integers(self.output_gradient_tensor.sizes), Integers(start), Integers(step)
-        )
+        sizes, step = Integers(self.output_gradient_tensor.sizes), Integers(self.input_window_strides)
+        scatter_window_rule(make, inputs[0], sizes, Integers(self.start), step)
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """Follow the document's pseudocode: zeros, then the input's elements."""
         zero = bytes(self.output_gradient_tensor.data_type.itemsize)
         for at in itertools.product(*map(range, self.output_gradient_tensor.sizes)):
             yield 1, at, zero, ()
-        start = list(self.input_window_offsets)
-        for i, stride in enumerate(self.input_window_strides):
-            if stride < 0:
-                start[i] += self.input_window_sizes[i] - 1
-        for c in itertools.product(*map(range, self.input_gradient_tensor.sizes)):
-            yield 1, tuple(o + s * k for o, s, k in zip(start, self.input_window_strides, c, strict=True)), 0, c
+        for at, inside in self.pairs():
+            yield 1, inside, 0, at
 
 
 def starts_inside(name: str, starts: Sizes, shape: Sizes) -> Sizes:

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from anydml.operators.diagonal_matrix import BEYOND_DIAGONALS, diagonal_matrix_rule
+from anydml.operators.diagonal_matrix import BEYOND_DIAGONALS, check_matrices, diagonal_matrix_rule
 from anydml.operators.function import Array, Sizes, function
-from anydml.operators.rule import DescError, Item, front, holds
+from anydml.operators.rule import Item, front, holds
 from anydml.symbols import are_known
-from anydml.text import count_noun
 
 
 def _clamped_diagonal(name: str, shape: Sizes, k: int) -> int:
     """Check x's rank; return diagonal k, or the first diagonal outside x if k lies beyond it."""
-    if len(shape) < 2:
-        have = count_noun(len(shape), "dimension")
-        raise DescError(
-            f"{name}: x has {have}",
-            name,
-            "x",
-            "x must have at least 2 dimensions, the last two of which are rows and columns",
-        )
+    check_matrices(name, shape)
     if are_known((k,) * 1):
         return min(max(k, 0 - BEYOND_DIAGONALS), BEYOND_DIAGONALS - 1)
     if not holds(k < BEYOND_DIAGONALS):

@@ -180,12 +180,8 @@ def check_unfold(
     """Return window sizes, numbers of windows, strides, dilations, and pads before and after each dimension."""
     rank: int = len(shape) - 2
     if rank < 1:
-        raise DescError(
-            f"{name}: x has {count_noun(len(shape), 'dimension')}",
-            name,
-            "x",
-            "x must have N, C and at least one spatial dimension",
-        )
+        message = f"{name}: x has {count_noun(len(shape), 'dimension')}"
+        raise DescError(message, name, "x", "x must have N, C and at least one spatial dimension")
     sizes: Sizes = _spatial(name, "window_sizes", windows, rank, 1, 1)
     steps: Sizes = _spatial(name, "strides", strides, rank, 1, 1)
     dilation_steps: Sizes = _spatial(name, "dilations", dilations, rank, 1, 1)
