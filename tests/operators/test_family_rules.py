@@ -246,7 +246,7 @@ PICKED = "sizes must be IndicesTensor's but the last, then InputTensor's that ar
             GRAD,
             {"input_window_sizes": [6]},
             "InputWindowSizes[0]",
-            "the window must lie inside",
+            "the window must lie inside OutputGradientTensor",
             "is 6, but OutputGradientTensor.Sizes[0] is 5",
         ),
         (

@@ -243,9 +243,8 @@ def check_matrices(name: str, shape: Sizes) -> None:
     """
     if len(shape) < 2:
         message = f"{name}: x has {count_noun(len(shape), 'dimension')}"
-        raise DescError(
-            message, name, "x", "x must have at least 2 dimensions, the last two of which are rows and columns"
-        )
+        rule = "x must have at least 2 dimensions, the last two of which are rows and columns"
+        raise DescError(message, name, "x", rule)
 
 
 @front

@@ -83,6 +83,7 @@ READERS: dict[Any, Reader] = {
     "tuple[TensorDesc, ...]": partial(_list, _tensor, "a list of TensorDescs"),
     "ScaleBias | None": partial(_optional, partial(_struct, ScaleBias, _float)),
     "Size2D": partial(_struct, Size2D, integer),
-    **{kind.__name__: partial(_member, kind) for kind in (DataType, *NamedEnum.__subclasses__())},
+    "DataType": partial(_member, DataType),
+    **{kind.__name__: partial(_member, kind) for kind in NamedEnum.__subclasses__()},
 }
 """Converters of fields, by annotation."""
