@@ -355,6 +355,20 @@ def test_movement_through_nodes_is_followed_for_all_sizes(first, second, wrong):
     assert prove(one, model(f"{signature} {{ {head}y = {wrong} }}")).verdict == "different"
 
 
+def test_matrices_cut_into_heads_are_one_matrix():
+    signature = f"g (float[N,M,4] x) => (float[A,B,C,D] y) {WEIGHTS[:-1]}, int64[4] cut = {{0, 0, 2, 3}}>"
+    whole = "m = MatMul (x, w) c = Reshape (m, cut) y = Transpose <perm = [0, 2, 1, 3]> (c)"
+    heads = "c = Reshape (w, heads) h = Transpose <perm = [1, 0, 2]> (c) u = Unsqueeze (x, one) y = MatMul (u, h)"
+    one = model(f"{signature} {{ {whole} }}")
+    other = model(f"{signature[:-1]}, int64[3] heads = {{4, 2, 3}}> {{ {heads} }}")
+    assert prove(one, other).verdict == "proved"
+    swapped = heads.replace(
+        "(w, heads)", "(w, heads) s = Transpose <perm = [0, 2, 1]> (c) d = Reshape (s, heads)"
+    ).replace("(c) u", "(d) u")
+    assert prove(one, model(f"{signature[:-1]}, int64[3] heads = {{4, 2, 3}}> {{ {swapped} }}")).verdict == "different"
+    assert error_of(*(ran(each, {"N": 2, "M": 3})[0] for each in (one, other))) < 8
+
+
 def test_softmax_of_old_opsets_is_along_all_axes_from_one_on():
     text = "g (float[N,3,4] x) => (float[N,3,4] y) { y = Softmax <axis = 1> (x) }"
     old = parser.parse_model(f'<ir_version: 8, opset_import: ["": 11]> {text}')

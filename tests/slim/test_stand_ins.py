@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx
 import pytest
 from onnx import parser
@@ -34,6 +35,26 @@ def test_what_is_derived_from_sizes_is_recognized(model):
             assert not each.is_constant(evaluate(size, each.sizes))
         assert each.is_constant(1, 29, 3, 2**20)
         assert each.shape([1, 29, evaluate(rows, each.sizes)], [29, evaluate(rows, each.sizes)]) == (29, -1)
+
+
+@pytest.mark.parametrize(("limit", "is_kept"), [(77, True), (1000, True), (28, False), (5, False)])
+def test_sizes_are_in_the_tables_that_limit_them_if_primes_are(model, limit, is_kept):
+    sets = StandIns.several(model, limits={"W": limit})
+    assert len(sets) == 3
+    assert all((each.sizes["W"] <= limit) == is_kept for each in sets)
+
+
+def test_texts_are_planned_for_sizes_that_a_table_of_positions_has():
+    """Longer texts have no positions, and what is cut from the table would have as many rows as the table."""
+    model = parser.parse_model("""<ir_version: 9, opset_import: ["": 18]> g (float[N,S,4] x) => (float[A,B,C] y)
+        <int64[1] zero = {0}, int64[1] one = {1}, int64[1] row = {-1}, int64[1] width = {4}> {
+        s = Shape <start = 1, end = 2> (x)  p = Slice (table, zero, s, zero)  b = Unsqueeze (p, zero)  a = Add (x, b)
+        n = Shape <start = 0, end = 1> (x)  k = Concat <axis = 0> (n, row, width)  y = Reshape (a, k) }""")
+    table = onnx.numpy_helper.from_array(np.arange(160, dtype=np.float32).reshape(40, 4), "table")
+    model.graph.initializer.append(table)
+    kinds = {node.op_type for node in slim(model).model.graph.node}
+    assert "Add" in kinds
+    assert "Reshape" not in kinds
 
 
 def test_shapes_of_images_are_no_numbers(model):

@@ -6,7 +6,7 @@ the inputs, so that it is the same in both models.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from anydml.proving.orders import REPEATED_FACTOR, Entry, align, refine
@@ -190,9 +190,8 @@ def _arrange(
             runs
             and kinds[runs[-1][-1][0]] == kinds[label[0]]
             and all(
-                place_of.get(label, -1) == place_of.get(runs[-1][-1], -2) + 1
-                or not {label, runs[-1][-1]} & place_of.keys()
-                for place_of in places
+                _are_adjacent(place_of, runs[-1][-1], label, layout_input.source.is_constant)
+                for layout_input, place_of in zip(inputs, places, strict=True)
             )
         ):
             runs[-1].append(label)
@@ -216,6 +215,13 @@ def _arrange(
         arranged.append(viewer.view(arranged_input.source, arranged_input.sizes, entries, tuple(shape)))
     sizes = [product(factors[axis][k] for axis, k in run) for run in runs]
     return Layout(arranged, [kinds[run[0][0]] for run in runs], sizes, runs, factors)
+
+
+def _are_adjacent(places: Mapping[Label, int], first: Label, second: Label, is_constant: bool) -> bool:
+    """Whether an input has two factors one after the other, or neither; a constant's factors are moved freely."""
+    if first not in places or second not in places:
+        return first not in places and second not in places
+    return is_constant or places[second] == places[first] + 1
 
 
 def shared_axes(terms: Sequence[Term], shape: Sizes) -> list[list[int]] | None:

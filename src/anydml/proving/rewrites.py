@@ -25,6 +25,8 @@ class Proofs:
     def __init__(self, constants: Constants, names: Sequence[str], reads_files: bool = True) -> None:
         self._constants, self._names, self._reads_files = constants, names, reads_files
         self._readers: dict[tuple[str, int], Reader] = {}
+        # What the first graph refuses, later ones may compute in any way.
+        self._refused = set[tuple[str, int]]()
         self._last: dict[tuple[str, int], list[tuple[ModelProto, Read]]] = {}
 
     def are_proved(self, first: ModelProto, second: ModelProto) -> bool:
@@ -38,11 +40,16 @@ class Proofs:
         if not limits:
             return limits is not None
         # A size above its limit is the limit plus another size of at least 1.
-        for size, limit in limits.items():
-            size_name = next((size_name for size_name in self._names if name(size_name) == size), None)
-            if size_name is None or self._proved_below(first, second, size_name, limit) != {}:
-                return False
-        return True
+        above: dict[Size, str] = {name(size_name): size_name for size_name in self._names}
+        return all(
+            size in above and self._proved_below(first, second, above[size], limit) == {}
+            for size, limit in limits.items()
+        )
+
+    def limits(self) -> dict[str, int]:
+        """Return the numbers that sizes are assumed not to exceed, by name."""
+        assumed = self._reader().mover.assumed
+        return {size_name: assumed[name(size_name)] for size_name in self._names if name(size_name) in assumed}
 
     def terms(self, model: ModelProto) -> dict[str, Term | None]:
         """Return the terms of a model's values by name."""
@@ -78,9 +85,13 @@ class Proofs:
             size_name: the name of a size of which only larger values are compared; empty for all sizes.
             above: compare only values of this size that are larger than this.
         """
-        a, b = (self._read(model, size_name, above) for model in (first, second))
-        if a.refuses_all():
+        if (size_name, above) in self._refused:
             return {}
+        a = self._read(first, size_name, above)
+        if a.refuses_all():
+            self._refused.add((size_name, above))
+            return {}
+        b = self._read(second, size_name, above)
         # If no size is symbolic, fingerprints have been compared already.
         outputs, marks = marked_outputs(a, b, self._names, []) if self._names else (equal_outputs(a, b), {})
         is_proved = all(outputs.values()) and not nodes_that_may_refuse(a, b, marks)

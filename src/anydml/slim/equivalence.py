@@ -78,6 +78,10 @@ class EquivalenceChecker:
         terms = {term.number: term for term in self._proofs.terms(graph.bare).values() if term is not None}
         return [*dict.fromkeys(size for term in terms.values() for size in term.shape or ())]
 
+    def limits(self) -> dict[str, int]:
+        """Return numbers that sizes may not exceed in graphs that were read, as far as these are known, by name."""
+        return {} if self._proofs is None else self._proofs.limits()
+
     def with_bodies(self, graph: Graph, slim: Slim) -> Graph:
         """Return a graph with slimmed and proved bodies; the graph itself if no body can be improved."""
         if self._proofs is None or not any(op.captured for op in graph.ops):

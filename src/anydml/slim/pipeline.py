@@ -195,7 +195,7 @@ def _slim(model: ModelProto, folder: Folder | None, exact: bool, keeps_signs: bo
         graph = bodies
         stages.append(Stage(graph, BODIES_TITLE, (NO_COST, NO_COST)))
     folded = checker.without_folded(graph, with_sizes=False)
-    several = StandIns.several(model, checker.sizes(graph if folded is None else folded))
+    several = StandIns.several(model, checker.sizes(graph if folded is None else folded), checker.limits())
     if not several:
         return SlimmedModel(
             model,

@@ -56,12 +56,15 @@ class StandIns:
         self._product = math.prod({*sizes.values(), *factors})
 
     @classmethod
-    def several(cls, model: ModelProto, derived: Collection[Size] = ()) -> list[StandIns]:
+    def several(
+        cls, model: ModelProto, derived: Collection[Size] = (), limits: Mapping[str, int] | None = None
+    ) -> list[StandIns]:
         """Return disjoint sets of primes that divide no size in the model; none if there are too few.
 
         Args:
             model: the model.
             derived: derived sizes of its values.
+            limits: by name, numbers that primes exceed only if there are too few below.
         """
         names = size_names(model)
         if not names:
@@ -72,7 +75,7 @@ class StandIns:
         )
         for key in names:
             sizes_by_name.pop(name(key), None)
-        choice, sets = _Choice(names, sizes_by_name, known_sizes), list[StandIns]()
+        choice, sets = _Choice(names, sizes_by_name, known_sizes, limits or {}), list[StandIns]()
         while len(sets) < MAX_SETS and (chosen := choice.next()) is not None:
             sets.append(cls(*chosen))
         return sets if len(sets) > 1 else []
@@ -104,10 +107,13 @@ class _Choice:
         names: the names.
         derived: the sizes.
         known_sizes: numbers that none of the primes may divide.
+        limits: by name, numbers that primes should not exceed.
     """
 
-    def __init__(self, names: Sequence[str], derived: Iterable[Size], known_sizes: Collection[int]) -> None:
-        self._names, self._known = names, known_sizes
+    def __init__(
+        self, names: Sequence[str], derived: Iterable[Size], known_sizes: Collection[int], limits: Mapping[str, int]
+    ) -> None:
+        self._names, self._known, self._limits = names, known_sizes, limits
         self._taken = set[int]()
         self._derived: dict[str, list[Size]] = {key: [] for key in names}
         for size in derived:
@@ -120,7 +126,8 @@ class _Choice:
         chosen, factors = dict[str, int](), set[int]()
         for key in self._names:
             best: tuple[int, set[int]] | None = None
-            for prime in filter(self._is_free, _primes(MIN_PRIME, PRIMES_END)):
+            low = _primes(MIN_FACTOR, min(MIN_PRIME, self._limits.get(key, 0) + 1))
+            for prime in filter(self._is_free, itertools.chain(low, _primes(MIN_PRIME, PRIMES_END))):
                 factors_of = self._factors(self._derived[key], {**chosen, key: prime})
                 factors_of_sizes = {*factors_of.values()} - {0}
                 if best is None or len(factors_of_sizes) > len(best[1]):
