@@ -164,7 +164,9 @@ def timed(command: list[Any], out: Path) -> dict[str, float]:
         "last = done.stdout.split()[-1:]\n"
         "print(*(last if last and last[0].replace('.', '').isdigit() else [largest]), largest)"
     )
-    done = subprocess.run([sys.executable, "-c", code, *command], check=True, capture_output=True, text=True)
+    # Modules are compiled once, as those of an installed package are.
+    env = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    done = subprocess.run([sys.executable, "-c", code, *command], check=True, capture_output=True, text=True, env=env)
     for path in out.iterdir():
         descriptor = os.open(path, os.O_RDWR)
         os.fsync(descriptor)
@@ -186,16 +188,20 @@ def conversions(kind: str, source: Path) -> dict[str, list[Any]]:
 
 
 def measure(runs: dict[str, list[Any]], out: Path, rounds: int) -> dict[str, dict[str, float]]:
-    """Medians of each."""
+    """Medians of each, after a round that does not count."""
     found: dict[str, list[dict[str, float]]] = {name: [] for name in runs}
     names, order = [*runs], random.Random(7)
-    for _ in range(rounds):
+    for _ in range(rounds + 1):
         order.shuffle(names)
         for name in names:
             shutil.rmtree(out, ignore_errors=True)
+            # Files that are removed are not done with until the disk has been told.
+            os.sync()
             found[name].append(timed(runs[name], out))
     shutil.rmtree(out, ignore_errors=True)
-    return {name: {key: statistics.median(one[key] for one in own) for key in own[0]} for name, own in found.items()}
+    return {
+        name: {key: statistics.median(one[key] for one in own[1:]) for key in own[0]} for name, own in found.items()
+    }
 
 
 def check(kind: str, source: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a plan writes goes to the disk while it runs: past the page cache, or by write-back that begins at once."""
+"""What a plan writes goes to the disk while it runs: uncached, or by write-back that begins at once."""
 
 import errno
 import os
@@ -20,11 +20,23 @@ ROWS = np.random.default_rng(5).integers(0, 1 << 30, (1024, 1024)).astype(np.int
 """4 MiB."""
 
 
+def refuse_uncached(monkeypatch):
+    """Let the system refuse uncached writes, as Linux did before 6.14."""
+    pwritev = getattr(os, "pwritev", None)
+
+    def write(file, views, at, flags=0):
+        if flags:
+            raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+        return pwritev(file, views, at)
+
+    monkeypatch.setattr(os, "pwritev", write, raising=False)
+
+
 @pytest.fixture
 def begun(monkeypatch):
-    """The ranges whose write-back was begun, by the files' numbers, where nothing is written past the page cache."""
+    """The ranges whose write-back was begun, by the files' numbers, where no write is uncached."""
     found = {}
-    monkeypatch.delattr(os, "O_DIRECT", raising=False)
+    refuse_uncached(monkeypatch)
 
     def call(descriptor, at, size, flags):
         found.setdefault(os.fstat(descriptor).st_ino, []).append((at, at + size))
@@ -72,10 +84,10 @@ def test_short_writes_and_what_is_kept_for_a_while_are_left_to_the_system(tmp_pa
     pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
     (tmp_path / "x").touch()
     with PlainFile(tmp_path / "x", True) as file:
-        file.write(memoryview(bytes(write_back.DIRECT_WRITE - 1)), 5)
+        file.write(memoryview(bytes(write_back.LONG_WRITE - 1)), 5)
         assert begun == {}
-        file.write(memoryview(bytes(write_back.DIRECT_WRITE)), 5)
-    assert begun == {(tmp_path / "x").stat().st_ino: [(5, 5 + write_back.DIRECT_WRITE)]}
+        file.write(memoryview(bytes(write_back.LONG_WRITE)), 5)
+    assert begun == {(tmp_path / "x").stat().st_ino: [(5, 5 + write_back.LONG_WRITE)]}
     begun.clear()
     np.save(tmp_path / "x.npy", ROWS)
     stores.rechunk(tmp_path / "x.npy", tmp_path / "x.zarr", [512, 1024], codec="zstd").run()
@@ -109,47 +121,54 @@ def test_linux_begins_it(tmp_path):
     os.close(write)
 
 
-@pytest.fixture(params=[False, True], ids=["direct", "refused"])
-def direct(request, monkeypatch, tmp_path):
-    """The sizes of writes past the page cache, which the file system may refuse, and of other writes."""
-    if not hasattr(os, "O_DIRECT"):
-        pytest.skip("the system does not write past the page cache")
-    fcntl = pytest.importorskip("fcntl")
-    try:
-        os.close(os.open(tmp_path / "tried", os.O_CREAT | os.O_WRONLY | os.O_DIRECT))
-    except OSError:
-        if not request.param:
-            pytest.skip("this file system does not write past the page cache")
-    found, pwrite = {False: [], True: []}, os.pwrite
+@pytest.fixture(params=[True, False], ids=["uncached", "refused"])
+def sizes(request, monkeypatch, tmp_path):
+    """The sizes of uncached writes, which the system may refuse, and of other writes."""
+    if request.param:
+        if sys.platform != "linux":
+            pytest.skip("Linux alone has uncached writes")
+        with (tmp_path / "tried").open("wb") as file:
+            try:
+                os.pwritev(file.fileno(), [bytes(1)], 0, write_back.UNCACHED)
+            except OSError:
+                pytest.skip("this system has no uncached writes")
+    else:
+        refuse_uncached(monkeypatch)
+    found, pwrite, pwritev = {False: [], True: []}, os.pwrite, os.pwritev
 
     def write(file, data, at):
-        is_direct = bool(fcntl.fcntl(file, fcntl.F_GETFL) & os.O_DIRECT)
-        if is_direct and request.param:
-            raise OSError(errno.EINVAL, "Invalid argument")
-        found[is_direct].append(len(data))
+        found[False].append(len(data))
         return pwrite(file, data, at)
 
+    def write_several(file, views, at, flags=0):
+        count = pwritev(file, views, at, flags)
+        found[bool(flags)].append(count)
+        return count
+
     monkeypatch.setattr(os, "pwrite", write)
-    found["is_refused"] = request.param
+    monkeypatch.setattr(os, "pwritev", write_several)
+    found["is_refused"] = not request.param
     return found
 
 
+@pytest.mark.skipif(not hasattr(os, "pwritev"), reason="the system has no pwritev")
 @pytest.mark.parametrize("columns", [1024, 1000, 999, 1])
-def test_pages_go_past_the_page_cache_and_the_rest_through_it(columns, tmp_path, direct):
+def test_whole_pages_are_written_uncached_and_the_rest_is_not(columns, tmp_path, sizes):
     array = np.resize(ROWS, (9 << 20) // columns * columns).reshape(-1, columns)
     np.save(tmp_path / "x.npy", array)
     stores.rechunk(tmp_path / "x.npy", tmp_path / "y.npy", memory="20MB").run()
     np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), array)
-    assert sum(direct[False]) + sum(direct[True]) == array.nbytes
-    assert bool(direct[True]) is not direct["is_refused"]
-    if direct[True]:
-        assert max(direct[False]) < 4096
-        assert sum(direct[False]) <= 2 * 4096 * len(direct[True])
+    assert sum(sizes[False]) + sum(sizes[True]) == array.nbytes
+    assert bool(sizes[True]) is not sizes["is_refused"]
+    if sizes[True]:
+        assert max(sizes[False]) < 4096
+        assert sum(sizes[False]) <= 2 * 4096 * len(sizes[True])
+        assert max(sizes[True]) == write_back.MAX_WRITE
 
 
 @pytest.mark.skipif(not hasattr(os, "pwrite"), reason="the system has no pwrite")
 def test_no_write_is_so_long_that_its_memory_is_dear(tmp_path, monkeypatch):
-    monkeypatch.delattr(os, "O_DIRECT", raising=False)
+    refuse_uncached(monkeypatch)
     sizes, pwrite = [], os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda file, data, at: sizes.append(len(data)) or pwrite(file, data, at))
     np.save(tmp_path / "x.npy", ROWS)

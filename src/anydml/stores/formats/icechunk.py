@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
 import threading
 from collections.abc import Coroutine, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anydml.files.json_path import JsonPath
 from anydml.stores.formats.references import References
+
+if TYPE_CHECKING:
+    import asyncio
 
 BRANCH = "main"
 
@@ -141,12 +143,16 @@ def _session(path: Path, place: JsonPath) -> Any:
 
 def _wait_for(call: Coroutine[Any, Any, Any]) -> Any:
     """Return the result of an asynchronous call."""
+    import asyncio
+
     return asyncio.run_coroutine_threadsafe(call, _loop()).result()
 
 
 @cache
 def _loop() -> asyncio.AbstractEventLoop:
     """Return an asyncio loop in a new thread: zarr-python's loop may be the caller, which waits."""
+    import asyncio
+
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="anydml-icechunk", daemon=True).start()
     return loop

@@ -26,7 +26,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Numbers = np.ndarray[Any, np.dtype[np.signedinteger[Any]]]
 
 PAGE = 4096
-"""Bytes of a page: aligned pages in memory and in a file can be written without the page cache."""
+"""Bytes of a page of memory: from whole pages to whole pages of a file, the system copies faster."""
 
 
 REQUEST_BYTES = 16 << 20

@@ -126,7 +126,7 @@ def window_io(all_rows: Sequence[RowCopies], windows: Windows, low: int, high: i
         begins[between + 1] = False
         heads = np.flatnonzero(begins)
         starts, ends = firsts[heads], stops[np.append(heads[1:], firsts.size) - 1]
-        # Whole pages of the file are whole pages of the buffer, for writes without the page cache.
+        # Whole pages of the file are whole pages of the buffer, which are copied faster.
         before = starts % PAGE
         spans = -((starts - before - ends) // PAGE) * PAGE
         places = used + np.cumsum(spans) - spans + before

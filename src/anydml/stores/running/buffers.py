@@ -14,7 +14,7 @@ from anydml.stores.formats.store import Array
 
 
 class Buffers:
-    """Buffers in separate pages, for requests without the page cache; the allocator keeps none of their memory.
+    """Buffers in separate pages; the allocator keeps none of their memory.
 
     Args:
         max_lent: the maximum number that is lent at once; further threads wait, and must not hold a buffer meanwhile.

@@ -13,12 +13,12 @@ from anydml.errors import ModelError
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
 from anydml.stores.formats.chunk_grid import Box, ChunkGrid
-from anydml.stores.formats.store import PAGE, Array
+from anydml.stores.formats.store import Array
 from anydml.stores.formats.zarr_codecs import coder_of, raise_if_short
 from anydml.stores.formats.zarr_in_memory import encoded
 from anydml.stores.formats.zarr_metadata import has_fill_value
 from anydml.stores.formats.zarr_target import ZarrTarget
-from anydml.stores.running.files import DIRECT_WRITE, PlainFile, open_file
+from anydml.stores.running.files import PlainFile, open_file
 from anydml.stores.running.plain_arrays import as_bytes
 from anydml.stores.running.read_back import ReadBack
 from anydml.stores.running.shards import ShardWriter
@@ -139,7 +139,7 @@ class ChunkWriter:
 def _row_of(grid: ChunkGrid, need: int, is_elsewhere: bool) -> int:
     """Return how many chunks are moved together, in at most `ROW` bytes."""
     size = max(1, grid.chunk_bytes)
-    # At addresses, every chunk waits for its request. Large plain chunks are written from the start of a page.
-    if is_elsewhere or (grid.is_plain and size >= DIRECT_WRITE and size % PAGE):
+    # At addresses, every chunk waits for its request.
+    if is_elsewhere:
         return 1
     return max(1, min(ROW, need - (0 if grid.is_plain else size)) // size)

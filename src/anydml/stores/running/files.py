@@ -18,7 +18,6 @@ import numpy as np
 
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
-from anydml.memory.host import address_of
 from anydml.stores.formats.store import PAGE, Array, Numbers, resolved
 from anydml.stores.planning.intervals import Cast
 from anydml.stores.running.buffers import Buffers
@@ -31,8 +30,11 @@ MAX_WRITE = 512 << 10
 CAST_AT_ONCE = 9 << 20
 """Maximum number of bytes that are read at once to be cast: 8 MiB, and the bytes between its parts."""
 
-DIRECT_WRITE = 256 << 10
+LONG_WRITE = 256 << 10
 """Bytes of a write from which its write-back begins at once; pages that smaller writes share would be written twice."""
+
+UNCACHED = 0x80
+"""RWF_DONTCACHE: begin the write-back, and drop the pages when it ends."""
 
 WRITE = 2
 """SYNC_FILE_RANGE_WRITE: begin the write-back without waiting."""
@@ -48,7 +50,7 @@ def begin_write_back(descriptor: int, offset: int, size: int) -> None:
         offset: offset of the first byte.
         size: number of bytes.
     """
-    if size >= DIRECT_WRITE and (call := sync_file_range()) is not None:
+    if size >= LONG_WRITE and (call := sync_file_range()) is not None:
         call(descriptor, offset, size, WRITE)
 
 
@@ -115,10 +117,10 @@ class PlainFile:
             view, offset = view[count:], offset + count
 
     def write(self, view: memoryview, offset: int) -> None:
-        """Write all bytes of a view at an offset; many aligned pages bypass the page cache."""
+        """Write all bytes of a view at an offset; many whole pages do not stay in the page cache."""
         done, before = 0, -offset % PAGE
         pages = view[before : before + (len(view) - before) // PAGE * PAGE]
-        if self._is_kept and len(pages) >= DIRECT_WRITE and not address_of(np.frombuffer(pages, "u1")) % PAGE:
+        if self._is_kept and len(pages) >= LONG_WRITE:
             self._write_all(view[:before], offset)
             done = before + self._write_pages(pages, offset + before)
         self._write_all(view[done:], offset + done)
@@ -139,22 +141,17 @@ class PlainFile:
             view, offset = view[count:], offset + count
 
     def _write_pages(self, pages: memoryview, offset: int) -> int:
-        """Write without the page cache, whose copies cost more than the disk; return the bytes, 0 if impossible."""
-        if sys.platform != "linux" or not hasattr(os, "O_DIRECT"):
-            return 0
-        # Closed at once, because a plan may have as many files as a process may open.
-        try:
-            descriptor = os.open(self.path, os.O_WRONLY | os.O_DIRECT)
-        except OSError:
-            return 0
-        try:
-            return os.pwrite(descriptor, pages, offset)
-        except OSError as error:
-            if error.errno != errno.EINVAL:
-                raise
-            return 0
-        finally:
-            os.close(descriptor)
+        """Write pages that leave the page cache once they are on the disk; return the bytes, 0 if impossible."""
+        done = 0
+        if sys.platform == "linux":
+            try:
+                while done < len(pages):
+                    done += os.pwritev(self.descriptor, [pages[done : done + MAX_WRITE]], offset + done, UNCACHED)
+            except OSError as error:
+                # The kernel is older than 6.14, or the file system does not do it.
+                if error.errno != errno.EOPNOTSUPP:
+                    raise
+        return done
 
     def read_runs(self, buffer: Array, starts: Numbers, lengths: Numbers, offset: int) -> None:
         """Fill runs of a buffer with the bytes from an offset on; bytes of runs at `LEFT_OUT` are dropped.
