@@ -125,14 +125,7 @@ def test_helpers_that_are_not_called_by_name_may_ask_what_they_were_given(helper
     function = WAYS[way](Held(helper))
     fused = dml.fuse(function)
     for count in (5, 7):
-        refusal = None
-        try:
-            same(np.asarray(fused(make(count))), np.asarray(function(make(count))))
-        except dml.FuseError as error:
-            refusal = str(error)
-        if refusal is not None:
-            assert "use isinstance" in refusal
-            assert helper in [QUESTIONS[name] for name in ("type", "a type", "a size")]
+        same(np.asarray(fused(make(count))), np.asarray(function(make(count))))
 
 
 class Typed:
@@ -172,10 +165,10 @@ class Typed:
 @pytest.mark.parametrize("name", [name for name in vars(Typed) if name.startswith(("of", "in", "old"))])
 @pytest.mark.parametrize("array", [np.arange(9.0), torch.arange(9.0)], ids=["numpy", "torch"])
 def test_methods_are_told_the_right_class_or_refused(name, array):
-    method, refused = getattr(Typed(), name), name in ("of_an_item", "in_a_list")
+    method = getattr(Typed(), name)
     fused = dml.fuse(lambda x, n: [method(x, n)][0])
-    if refused or (name.startswith("old") and isinstance(array, torch.Tensor)):
-        with pytest.raises(dml.FuseError, match="use isinstance" if refused else "use torch.Tensor"):
+    if name.startswith("old") and isinstance(array, torch.Tensor):
+        with pytest.raises(dml.FuseError, match=r"use torch\.Tensor"):
             fused(array, 2)
     else:
         same(np.asarray(fused(array, 2)), np.asarray(method(array, 2)))

@@ -17,11 +17,13 @@ class Watch:
         enter: is called with the frame of a code object that is not in `marks_by_code`. Adds it there and returns True;
             returns False to be called again for this code, or None to ignore it.
         refuse: raises an exception, instead of an instruction that was never executed; None to record it.
+        follow: is called with the frame of each call of watched code, and with its function, or None if that is not
+            known. Returns a copy of the function, which runs instead, or None. `follow` may itself be None.
     """
 
-    def __cinit__(self, marks_by_code: dict, enter, refuse):
+    def __cinit__(self, marks_by_code: dict, enter, refuse, follow):
         self.marks_by_code, self.ignored_codes = marks_by_code, {}
-        self.enter, self.refuse = enter, refuse
+        self.enter, self.refuse, self.follow = enter, refuse, follow
         self.frame = self.marks = cython.NULL
         self.count = 0
 
@@ -53,6 +55,11 @@ class Watch:
             if not is_traced:
                 frame_object.f_trace_lines = False
                 return True
+        if self.follow is not None:
+            function = function_of(frame, code)
+            copied = self.follow(None if function == cython.NULL else cython.cast(object, function), frame_object)
+            if copied is not None:
+                replace_function(frame, cython.cast(cython.pointer(PyObject), copied))
         # Python 3.13 reports no instructions of a frame without a function, which a debugger may call later.
         frame_object.f_trace = ignore
         frame_object.f_trace_opcodes, frame_object.f_trace_lines = True, False

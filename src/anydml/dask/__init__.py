@@ -23,7 +23,8 @@ from anydml.functions.traced_calls import is_lazy
 from anydml.operators.registry import FUNCTIONS
 from anydml.tensor import Layout
 from anydml.tracing import anydml_functions
-from anydml.tracing.open_builtins import FunctionCopier, traced_twice
+from anydml.tracing.executed_instructions import ExecutedInstructions
+from anydml.tracing.open_builtins import FunctionCopier, traced_again
 from anydml.tracing.structure import argument_names, map_leaves
 from anydml.tracing.trace import Trace, check_dtype
 from anydml.tracing.traced_ndarray import TracedNdarray
@@ -46,7 +47,7 @@ def _called(
     return lazily(function, name, arguments, keywords, stub)
 
 
-@traced_twice(is_kept=False)
+@traced_again(is_kept=False)
 def lazily(
     copier: FunctionCopier,
     function: Callable[..., Any],
@@ -108,9 +109,10 @@ def lazily(
     by_name = {key: map_leaves(argument, traced, key) for key, argument in keywords.items()}
     like = [np.empty(0, source.dtype) for source in inputs]
     try:
-        tree, _ = results_of(
-            trace, copier.copy_for_trace(function, trace)(*traced_arguments, **by_name), [None] * len(inputs), like
-        )
+        traced_function_copy = copier.copy_for_trace(function, trace)
+        with ExecutedInstructions(function).watched(copier.follow):
+            returned = traced_function_copy(*traced_arguments, **by_name)
+        tree, _ = results_of(trace, returned, [None] * len(inputs), like)
     finally:
         trace.is_over = True
 

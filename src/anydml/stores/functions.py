@@ -20,7 +20,8 @@ from anydml.stores.formats.zarr_target import ZarrTarget
 from anydml.stores.plans import Plan
 from anydml.tensor import Layout
 from anydml.text import count_noun
-from anydml.tracing.open_builtins import FunctionCopier, traced_twice
+from anydml.tracing.executed_instructions import ExecutedInstructions
+from anydml.tracing.open_builtins import FunctionCopier, traced_again
 from anydml.tracing.structure import leaves, map_leaves, pair_leaves
 from anydml.tracing.trace import Trace, check_dtype
 from anydml.tracing.traced_ndarray import TracedNdarray
@@ -29,7 +30,7 @@ from anydml.tracing.traced_results import Result, results_of
 MEMORY = "256MB"
 
 
-@traced_twice(is_kept=False)
+@traced_again(is_kept=False)
 def plan_function(
     copier: FunctionCopier,
     function: Callable[..., Any],
@@ -74,9 +75,10 @@ def plan_function(
         raise _no_store(name, inputs)
     like = [np.empty(0, store.dtype) for store in stores]
     try:
-        tree, results = results_of(
-            trace, copier.copy_for_trace(function, trace)(*traced_arguments), [None] * len(stores), like
-        )
+        traced_function_copy = copier.copy_for_trace(function, trace)
+        with ExecutedInstructions(function).watched(copier.follow):
+            returned = traced_function_copy(*traced_arguments)
+        tree, results = results_of(trace, returned, [None] * len(stores), like)
     finally:
         trace.is_over = True
     targets: list[Any] = []

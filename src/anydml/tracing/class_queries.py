@@ -111,27 +111,22 @@ def _classes_in(values: Iterable[Any]) -> Iterator[type]:
 
 
 def refuse_type_of_traced(frame: types.FrameType) -> None:
-    """Refuse a function that begins with traced arguments and may call Python's `type` for them.
+    """Refuse a function that begins with traced arguments and may ask for their `type`.
 
-    Copies of functions have a `type` of their own (see `open_builtins`); methods of other objects, and functions in
-    lists and dicts, are not copied. Calls in a statement that raises an error are left out, because the error only
-    shows the class.
+    Copies of functions have a `type` of their own (see `open_builtins`), but functions that assign global variables are
+    not copied. Questions in a statement that raises an error are left out, because the error only shows the class.
 
     Raises:
-        FuseError: the code may call `type` for a traced argument.
+        FuseError: the code may ask for the `type` of a traced argument.
     """
-    code = frame.f_code
-    is_copied = frame.f_builtins.get("type") is not type
-    if is_copied or "site-packages" in code.co_filename or not _calls_of_type(code):
-        return
-    arguments = frame.f_locals
+    code, arguments = frame.f_code, frame.f_locals
     if not any(any(map(_is_traced, leaves(value))) for value in arguments.values()):
         return
-    for name, is_alone in _calls_of_type(code):
-        if name not in arguments or any(map(_is_traced, [arguments[name]] if is_alone else leaves(arguments[name]))):
+    for name in _uses_of_type(code):
+        if name not in arguments or _is_traced(arguments[name]):
             raise fuse_error(
-                f"type() in {code.co_qualname}, a method or an item that fuse does not copy, would not return the "
-                "classes of arguments: use isinstance, or make it a function that is called by its name"
+                f"type in {code.co_qualname}, which assigns global variables and so is not copied by fuse, would not "
+                "return the classes of arguments: use isinstance"
             )
 
 
@@ -140,20 +135,19 @@ def _is_traced(value: Any) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _calls_of_type(code: types.CodeType) -> list[tuple[str, bool]]:
-    """Return the local variable with which each argument of `type` begins, and whether that is all of the argument."""
+def _uses_of_type(code: types.CodeType) -> list[str]:
+    """Return the local variable that each use of `type` asks for, or an empty text for anything else."""
     steps = [step for step in dis.get_instructions(code) if step.opname not in ("CACHE", "PUSH_NULL", "PRECALL")]
-    # An instruction that loads a function to call it loads NULL, too, or follows one that does.
-    calls = [
-        (first.argval[0] if type(first.argval) is tuple else str(first.argval), after.opname.startswith("CALL"))
-        for number, (step, first, after) in enumerate(zip(steps, steps[1:], steps[2:], strict=False))
-        if (step.opname, step.argval) == ("LOAD_GLOBAL", "type")
-        and "NULL" in step.argrepr
-        and first.opname.startswith(("LOAD_FAST", "LOAD_DEREF"))
-        and not _is_raised(steps[number:])
+    uses = []
+    for number, step in enumerate(steps):
+        if (step.opname, step.argval) == ("LOAD_GLOBAL", "type") and not _is_raised(steps[number:]):
+            argument, call = steps[number + 1 : number + 3]
+            # An instruction that loads a function to call it loads NULL, too, or follows one that does.
+            is_call = "NULL" in step.argrepr and call.opname.startswith("CALL")
+            uses.append(argument.argval if is_call and argument.opname == "LOAD_FAST" else "")
+    return uses + [
+        use for nested in code.co_consts if isinstance(nested, types.CodeType) for use in _uses_of_type(nested)
     ]
-    nested = [_calls_of_type(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
-    return calls + [call for nested_calls in nested for call in nested_calls]
 
 
 def _is_raised(steps: list[dis.Instruction]) -> bool:

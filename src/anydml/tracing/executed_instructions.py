@@ -20,7 +20,8 @@ from functools import lru_cache
 from typing import Any, NoReturn
 
 from anydml.core import instruction_watch
-from anydml.tracing.class_queries import refuse_type_of_traced
+
+Follow = Callable[[types.FunctionType | None, types.FrameType], types.FunctionType | None]
 
 _LIBRARIES = ("numpy", "torch", "jax", "einops")
 _CODE_GENERATORS = frozenset(("anydml", *_LIBRARIES))
@@ -72,12 +73,16 @@ class ExecutedInstructions:
         return required is not None and all(marks[offset // 2] for offset in required)
 
     @contextmanager
-    def watched(self) -> Iterator[None]:
-        """Record instructions inside the context."""
-        if instruction_watch is None or self._is_complete or sys.gettrace() is not None:
+    def watched(self, follow: Follow) -> Iterator[None]:
+        """Record instructions inside the context.
+
+        Args:
+            follow: as for `core.instruction_watch.Watch`.
+        """
+        if instruction_watch is None or sys.gettrace() is not None:
             yield
             return
-        with self._watching(None):
+        with self._watching(None, follow):
             yield
         self.has_watched, self._is_complete, self._asks_classes = True, None, None
 
@@ -97,7 +102,7 @@ class ExecutedInstructions:
             refusals.append(NotTracedError())
             raise refusals[-1]
 
-        with self._watching(refuse):
+        with self._watching(refuse, None):
             (result,) = _in_frame_of_its_own(function, arguments, keywords)
         if refusals:
             # The function caught the exception.
@@ -105,7 +110,7 @@ class ExecutedInstructions:
         return result
 
     @contextmanager
-    def _watching(self, refuse: Callable[[], NoReturn] | None) -> Iterator[None]:
+    def _watching(self, refuse: Callable[[], NoReturn] | None, follow: Follow | None) -> Iterator[None]:
         def enter(frame: types.FrameType) -> bool | None:
             code = frame.f_code
             if not _is_user_code(code.co_filename, str(frame.f_globals.get("__name__", ""))):
@@ -114,11 +119,10 @@ class ExecutedInstructions:
                 return False
             if refuse is not None:
                 refuse()
-            refuse_type_of_traced(frame)
             self.marks[id(code)], self.codes[id(code)] = bytearray(len(code.co_code) // 2), code
             return True
 
-        watch = instruction_watch.Watch(self.marks, enter, refuse)
+        watch = instruction_watch.Watch(self.marks, enter, refuse, follow)
         watch.begin()
         try:
             yield

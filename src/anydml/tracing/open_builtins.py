@@ -10,16 +10,16 @@ import builtins
 import dis
 import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from anydml.tracing import assignable_arrays
 from anydml.tracing.array_creators import CREATOR_NAMES, REPLACED_FUNCTIONS, creator_replacement
 from anydml.tracing.categories import is_of_a_library, package_of
-from anydml.tracing.class_queries import names_old_class, old_class_error
+from anydml.tracing.class_queries import names_old_class, old_class_error, refuse_type_of_traced
 from anydml.tracing.clocks import clock_replacement
-from anydml.tracing.names_in_code import opcodes_of
+from anydml.tracing.names_in_code import names_of, opcodes_of
 from anydml.tracing.open_sizes import OpenSize
 from anydml.tracing.short_integers import ShortInteger
 from anydml.tracing.trace import Trace, TracedArray
@@ -111,17 +111,28 @@ class FunctionCopier:
     Args:
         is_creating: whether arrays that a function creates are traced.
         is_kept: whether the trace serves later calls, so that no clock may be read.
+        is_assigning: whether functions may assign into arrays, also if the code that is known beforehand does not.
 
     Attributes:
-        has_created: whether functions that create arrays were replaced.
-        may_repeat: whether a second attempt is of use.
+        is_assigning: as above.
+        may_repeat: whether another attempt is of use.
     """
 
-    def __init__(self, is_creating: bool = True, is_kept: bool = True) -> None:
-        self._is_creating = is_creating
+    def __init__(self, is_creating: bool = True, is_kept: bool = True, is_assigning: bool = False) -> None:
+        self._is_creating, self._is_kept, self.is_assigning = is_creating, is_kept, is_assigning
         self._replace_clock = clock_replacement if is_kept else lambda value: value
-        self.has_created = False
+        self._has_created = self._assigns_late = False
         self.may_repeat: Callable[[], bool] = lambda: True
+
+    def after_failure(self) -> FunctionCopier | None:
+        """Return the copier of another attempt, which may succeed; None if none may."""
+        if not self.may_repeat():
+            return None
+        if self._assigns_late and not self.is_assigning:
+            # Functions that ran before created arrays that another one assigns into.
+            return FunctionCopier(self._is_creating, self._is_kept, is_assigning=True)
+        # The function may compute with arrays that it creates, as with a table of indices.
+        return FunctionCopier(False, self._is_kept, self.is_assigning) if self._has_created else None
 
     def copy_for_trace(self, function: Callable[..., Any], trace: Trace) -> Callable[..., Any]:
         """Return a copy of a Python function, also of one in a partial or method; other callables are unchanged.
@@ -139,52 +150,82 @@ class FunctionCopier:
         call_method: Any = getattr(type(function), "__call__", None)  # noqa: B004  # the method itself is needed
         if type(call_method) is types.FunctionType and not is_of_a_library(call_method):
             return types.MethodType(self.copy_for_trace(call_method, trace), function)
-        self._trace = trace
-        self._copies: dict[int, Any] = {}
-        copied: Callable[..., Any] = self._copy_of(function, package_of(function))
+        self._trace, self._package = trace, package_of(function)
+        self._copies: dict[int, tuple[Any, Any]] = {}
+        if self.is_assigning:
+            trace.assignable_arrays = assignable_arrays
+        copied: Callable[..., Any] = self._copy_of(function)
         return copied
 
-    def _copy_of(self, function: Any, package: str) -> Any:
-        """Return a copy of a function, or of a partial of one, that belongs to a package or to no library."""
+    def follow(self, function: types.FunctionType | None, frame: types.FrameType) -> types.FunctionType | None:
+        """Return a copy of a function of which a frame begins to run, or None if the function itself must run.
+
+        Args:
+            function: the function; None if it is not known.
+            frame: the frame.
+
+        Raises:
+            FuseError: the function itself must run, and may ask for the type of a traced array.
+        """
+        if function is not None and (copied := self._copy_of(function)) is not function:
+            return copied  # type: ignore[no-any-return]
+        if "type" in names_of(frame.f_code) and frame.f_builtins.get("type") is not _Type:
+            refuse_type_of_traced(frame)
+        return None
+
+    def _copy_of(self, function: Any) -> Any:
+        """Return a copy of a function, or of a partial of one, that belongs to no library or to the traced one's."""
         if type(function) is partial:
-            function_copy = self._copy_of(function.func, package)
+            function_copy = self._copy_of(function.func)
             return (
                 function
                 if function_copy is function.func
                 else partial(function_copy, *function.args, **function.keywords)
             )
-        if type(function) is not types.FunctionType:
+        if type(function) is not types.FunctionType or function.__builtins__.get("len") is _len:  # type: ignore[attr-defined]
             return function
         if id(function) not in self._copies:
-            # A recursive function calls the original.
-            self._copies[id(function)] = function
+            # A recursive function calls the original, which is kept so that no other one gets its identity.
+            self._copies[id(function)] = function, function
             # This package's functions already distinguish traced arrays from others.
-            is_copied = not is_of_a_library(function) or package_of(function) == package != _PACKAGE
+            is_copied = not is_of_a_library(function) or package_of(function) == self._package != _PACKAGE
             # PyTorch's default_collate asks for the classes that `collating` registers.
             if is_copied and not (function.__module__ or "").startswith("torch.utils.data"):
-                self._copies[id(function)] = self._new_copy(function, package)
-        return self._copies[id(function)]
+                self._copies[id(function)] = function, self._new_copy(function)
+        return self._copies[id(function)][1]
 
-    def _new_copy(self, function: types.FunctionType, package: str) -> types.FunctionType:
+    def _new_copy(self, function: types.FunctionType) -> types.FunctionType:
         opcodes = opcodes_of(function.__code__)
         if not _GLOBAL_WRITES.isdisjoint(opcodes):
             return function
         names = {*_global_names(function.__code__)}
-        if not (_ITEM_STORES.isdisjoint(opcodes) and _WRITING_NAMES.isdisjoint(names)):
+        if not self._trace.is_assigning and not (_ITEM_STORES.isdisjoint(opcodes) and _WRITING_NAMES.isdisjoint(names)):
             self._trace.assignable_arrays = assignable_arrays
+            self._assigns_late = len(self._copies) > 1
         values = {name: function.__globals__[name] for name in names if name in function.__globals__}
-        values = {name: self._copy_of(self._replacement_of(helper, names), package) for name, helper in values.items()}
+        values = {name: self._copy_of(self._replacement_of(helper, names)) for name, helper in values.items()}
         replaced_values = {name: helper for name, helper in values.items() if helper is not function.__globals__[name]}
-        cells = tuple(self._cell_copy(cell, names, package) for cell in function.__closure__ or ())
-        if not replaced_values and cells == (function.__closure__ or ()) and _REPLACED_NAMES.isdisjoint(names):
+        cells = tuple(self._cell_copy(cell, names) for cell in function.__closure__ or ())
+        is_importing = _IMPORT in opcodes and not names.isdisjoint(("numpy", "torch"))
+        if (
+            not replaced_values
+            and cells == (function.__closure__ or ())
+            and _REPLACED_NAMES.isdisjoint(names)
+            and not is_importing
+        ):
             return function
         code, defaults = function.__code__, function.__defaults__
-        globals_ = {**function.__globals__, **replaced_values, "__builtins__": _OPEN_BUILTINS}
+        builtins_ = {**_OPEN_BUILTINS, "__import__": self._import} if is_importing else _OPEN_BUILTINS
+        globals_ = {**function.__globals__, **replaced_values, "__builtins__": builtins_}
         copied = types.FunctionType(code, globals_, function.__name__, defaults, cells)
         copied.__kwdefaults__ = function.__kwdefaults__
         return copied
 
-    def _replacement_of(self, value: Any, names: set[str]) -> Any:
+    def _import(self, name: str, *arguments: Any, **named: Any) -> Any:
+        """Import as Python does, but replace NumPy, PyTorch and clocks."""
+        return self._replacement_of(__import__(name, *arguments, **named), REPLACED_FUNCTIONS)
+
+    def _replacement_of(self, value: Any, names: Set[str]) -> Any:
         """Return the replacement of a value for a function that uses such names."""
         if (
             type(value) is types.ModuleType
@@ -194,23 +235,23 @@ class FunctionCopier:
             return value
         is_creating = self._is_creating and self._trace.is_assigning
         replacement = creator_replacement(self._trace, value, is_creating)
-        self.has_created |= is_creating and replacement is not value
+        self._has_created |= is_creating and replacement is not value
         return replacement if replacement is not value else self._replace_clock(value)
 
-    def _cell_copy(self, cell: types.CellType, names: set[str], package: str) -> types.CellType:
+    def _cell_copy(self, cell: types.CellType, names: set[str]) -> types.CellType:
         try:
             value = cell.cell_contents
         except ValueError:  # a variable that has no value yet
             return cell
-        replacement = self._copy_of(self._replacement_of(value, names), package)
+        replacement = self._copy_of(self._replacement_of(value, names))
         return cell if replacement is value else types.CellType(replacement)
 
 
-def traced_twice(is_kept: bool) -> Callable[[Callable[Concatenate[FunctionCopier, P], T]], Callable[P, T]]:
-    """Decorate a function that traces another: if that computes with arrays that it creates, it is traced once more.
+def traced_again(is_kept: bool) -> Callable[[Callable[Concatenate[FunctionCopier, P], T]], Callable[P, T]]:
+    """Decorate a function that traces another: if it fails, but may succeed by another copier, it is called again.
 
-    Created arrays are traced at first; in the second attempt they are NumPy's, as for a table of indices. If both
-    attempts fail, the first error is raised.
+    Created arrays are traced at first; in a later attempt they are NumPy's. If all attempts fail, the first error is
+    raised, apart from errors of attempts in which it was too late for a function to assign into arrays.
 
     Args:
         is_kept: as for `FunctionCopier`, which the function gets as its first argument.
@@ -218,25 +259,27 @@ def traced_twice(is_kept: bool) -> Callable[[Callable[Concatenate[FunctionCopier
 
     def decorate(attempt: Callable[Concatenate[FunctionCopier, P], T]) -> Callable[P, T]:
         @wraps(attempt)
-        def attempt_twice(*arguments: P.args, **keywords: P.kwargs) -> T:
-            copier = FunctionCopier(is_kept=is_kept)
-            try:
-                return attempt(copier, *arguments, **keywords)
-            except Exception as error:
-                if not copier.has_created or not copier.may_repeat():
-                    raise
+        def attempts(*arguments: P.args, **keywords: P.kwargs) -> T:
+            copier: FunctionCopier | None = FunctionCopier(is_kept=is_kept)
+            first_error: Exception | None = None
+            while copier is not None:
                 try:
-                    return attempt(FunctionCopier(is_creating=False, is_kept=is_kept), *arguments, **keywords)
-                except Exception:
-                    raise error from None
+                    return attempt(copier, *arguments, **keywords)
+                except Exception as error:
+                    previous, copier = copier, copier.after_failure()
+                    was_too_late = copier is not None and copier.is_assigning > previous.is_assigning
+                    first_error = None if was_too_late else first_error or error
+            assert first_error is not None
+            raise first_error from None
 
-        return attempt_twice
+        return attempts
 
     return decorate
 
 
 _PACKAGE = __name__.partition(".")[0]
 _GLOBAL_WRITES = frozenset((dis.opmap["STORE_GLOBAL"], dis.opmap["DELETE_GLOBAL"]))
+_IMPORT = dis.opmap["IMPORT_NAME"]
 _ITEM_STORES = frozenset(dis.opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in dis.opmap)
 _WRITING_NAMES = frozenset(("copyto", "fill", "copy_", "fill_", "zero_", *CREATOR_NAMES))
 """Names of functions that assign into arrays, or that accept an `out`."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import dis
 import os
 import reprlib
 import sys
+import types
 from collections.abc import Iterable
 from typing import Any
 
@@ -35,12 +37,24 @@ _LIBRARIES = ("torch", "einops")
 
 def caller_line() -> str:
     """Return the caller's file and line."""
+    frame = _caller()
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def is_assigned() -> bool:
+    """Whether the caller's current instruction assigns into an item."""
+    frame = _caller()
+    return dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith(("STORE_SUBSCR", "STORE_SLICE"))
+
+
+def _caller() -> types.FrameType:
+    """Return the caller's frame."""
     libraries = [sys.modules[name].__file__ for name in _LIBRARIES if name in sys.modules]
     inside = (*_NOT_THE_CALLERS, *(os.path.dirname(path) for path in libraries if path))
     frame: Any = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(inside):
         frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    return frame  # type: ignore[no-any-return]
 
 
 def refusal(subject: str, hint: str = COMPUTE_OUTSIDE) -> FuseError:
@@ -53,6 +67,18 @@ def not_assignable(array: Any) -> FuseError:
     """Return the error for an assignment into an array that the function has not created."""
     message = f"cannot assign into {array!r}, which the function has not created"
     return _located_error(FuseError, f"{message}: assign into a copy of it, or into an array made by numpy.zeros", RULE)
+
+
+def not_created(part: Any, library: str) -> FuseError:
+    """Return the error for an assignment of a traced array into one of a library that the function has not created."""
+    message = f"cannot assign {part!r} into an array of {library} that the function has not created: create it there"
+    if type(sys.gettrace()).__name__ != "Watch" or sys.version_info >= (3, 14):
+        message += ", in code that is called by its name: methods are not followed " + (
+            "by Python 3.14"
+            if sys.version_info >= (3, 14)
+            else "under a debugger, coverage or without the compiled core"
+        )
+    return _located_error(FuseError, message, RULE)
 
 
 def fuse_error(message: str, error_class: type[FuseError] = FuseError, rule: str | None = None) -> FuseError:

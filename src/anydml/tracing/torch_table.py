@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from anydml.tracing import array_verbs, axes, constants, indexing, join_split
+from anydml.tracing.refusing import not_created
 from anydml.tracing.trace import Trace, TracedArray
 from anydml.tracing.words import ElementDependentWord, LazyModule, Table, Word, call_word, lines
 
@@ -26,6 +27,8 @@ def call_torch(trace: Trace, name: str, arguments: Sequence[Any], keywords: dict
     Raises:
         FuseError: the function computes, or its arguments do not fit.
     """
+    if name == "__setitem__":
+        raise not_created(arguments[-1], "PyTorch")
     return call_word(TORCH, name, f"torch's {name.removeprefix(FUNCTIONAL)}", trace, arguments, keywords)
 
 

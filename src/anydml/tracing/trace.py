@@ -25,7 +25,9 @@ from anydml.tracing.refusing import (
     CONVERT_OUTSIDE,
     RULE,
     fuse_error,
+    is_assigned,
     not_assignable,
+    not_created,
     refusal,
 )
 from anydml.tracing.scope import Scope
@@ -228,6 +230,8 @@ class TracedArray(TracedFields):
         raise error
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
+        if is_assigned():
+            raise with_needed_argument(not_created(self, "NumPy"), self)
         message = (
             f"cannot convert {self!r} to a NumPy array, because its elements are not known while the function is "
             f"traced: copy it by numpy.copy; to index a constant array by it, call {CLAMPING_TAKE}"
@@ -244,7 +248,9 @@ class TracedArray(TracedFields):
         if name.startswith("__"):
             raise AttributeError(name)
         if not hasattr(self.library_class(), name):
-            raise fuse_error(f"{self!r} has no attribute {escape_controls(name)}", FuseAttributeError)
+            # The text has no sizes, which it would need as numbers, as `hasattr` ignores it.
+            class_name = f"{self.library_class().__module__}.{self.library_class().__name__}"
+            raise fuse_error(f"{class_name} has no attribute {escape_controls(name)}", FuseAttributeError)
         # No AttributeError, for which `hasattr` would say that arrays have none.
         error = fuse_error(f".{name} of {self!r} is not supported: {RULE}: {COMPUTE_OUTSIDE}", rule=RULE)
         raise with_needed_argument(error, self) if name in NUMBER_METHODS else error

@@ -18,7 +18,8 @@ from anydml.errors import FuseError
 from anydml.moves.composer import INPUT
 from anydml.tracing.arrays_as_numbers import number_of
 from anydml.tracing.call_arguments import MAX_OPEN, CallArguments, strides_of
-from anydml.tracing.open_builtins import FunctionCopier, traced_twice
+from anydml.tracing.executed_instructions import Follow
+from anydml.tracing.open_builtins import FunctionCopier, traced_again
 from anydml.tracing.random_draws import no_random_draws
 from anydml.tracing.refusing import no_arrays_error
 from anydml.tracing.short_integers import as_kind, kind_of
@@ -31,7 +32,7 @@ from anydml.tracing.traced_results import TracedFunction, results_of
 from anydml.tracing.traced_tensor import TracedTensor
 
 
-@traced_twice(is_kept=True)
+@traced_again(is_kept=True)
 def trace_call(
     copier: FunctionCopier,
     function: Callable[..., Any],
@@ -41,7 +42,7 @@ def trace_call(
     call: CallArguments,
     surroundings: Surroundings,
     is_open: bool,
-    watched: Callable[[], AbstractContextManager[None]],
+    watched: Callable[[Follow], AbstractContextManager[None]],
 ) -> TracedProgram:
     """Trace a call.
 
@@ -54,7 +55,7 @@ def trace_call(
         call: the arrays and numbers of these arguments.
         surroundings: everything that the function can reach.
         is_open: whether integers stay open; False for functions that accept only integers.
-        watched: returns a context in which the function is run.
+        watched: returns a context in which the function is run, and which calls `FunctionCopier.follow`.
 
     Raises:
         FuseError: there is no array, or the function does something that a trace does not support.
@@ -103,7 +104,7 @@ def trace_call(
     try:
         with no_random_draws(name, surroundings):
             traced_function_copy = copier.copy_for_trace(function, trace)
-            with watched(), _named_classes():
+            with watched(copier.follow), _named_classes():
                 returned = traced_function_copy(*positional, **named)
         trace.scope.is_typed = False
         tree, results = results_of(trace, returned, adapters, inputs)
