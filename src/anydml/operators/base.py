@@ -145,14 +145,7 @@ class OperatorDesc(Rules, metaclass=_DescType):
     @property
     def tensor_count(self) -> int:
         """Number of inputs and outputs."""
-        return self._count(self.INPUTS) + self._count(self.OUTPUTS)
-
-    def _count(self, fields: tuple[str, ...]) -> int:
-        count = 0
-        for field in fields:
-            value = getattr(self, field)
-            count += len(value) if type(value) is tuple else value is not None
-        return count
+        return len(self.inputs) + len(self.outputs)
 
     @property
     def constants(self) -> tuple[Constant, ...]:
@@ -206,9 +199,7 @@ class OperatorDesc(Rules, metaclass=_DescType):
 
     def lowered(self, layouts: Sequence[Layout] | None = None) -> tuple[tuple[Move, ...], tuple[Constant, ...]]:
         """Return `moves` and `constants`."""
-        if type(self).moves is not OperatorDesc.moves:
-            return self.moves(layouts), self.constants if type(self).constants is not OperatorDesc.constants else ()
-        bound, first = layouts or self.layouts(), self._count(self.INPUTS)
+        bound, first = layouts or self.layouts(), len(self.inputs)
         make = MoveMaker(first, bound[first:])
         self.apply(make, *views_of(bound[:first], [tensor.data_type.name.lower() for _, tensor in self.inputs]))
         make.finish()
@@ -216,7 +207,7 @@ class OperatorDesc(Rules, metaclass=_DescType):
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """Yield the source of every output element, by the document's formula."""
-        output, sizes = self._count(self.INPUTS), self.outputs[0][1].sizes if self.outputs else ()
+        output, sizes = len(self.inputs), self.outputs[0][1].sizes if self.outputs else ()
         for at in itertools.product(*map(range, sizes)):
             yield output, at, *self.element(at, read)
 

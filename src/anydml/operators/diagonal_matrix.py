@@ -8,7 +8,7 @@ from typing import Any
 from anydml.operators.base import Coordinate, Named, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
 from anydml.operators.function import Array, Sizes, function
 from anydml.operators.rule import DescError, Integers, Item, Maker, View, front, int64, rule
-from anydml.operators.scalars import Scalar, float_bytes, scalar_bytes
+from anydml.operators.scalars import Scalar, value_bytes
 from anydml.operators.slice1 import INT_MAX, INT_MIN
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32
 from anydml.tensor import UINT_MAX, DataType
@@ -115,13 +115,14 @@ class _DiagonalMatrix(OperatorDesc):
     __slots__ = ()
 
     output_tensor: TensorDesc
+    value: Scalar
     diagonal_fill_begin: Any
     diagonal_fill_end: Any
 
     @property
     def pattern(self) -> bytes:
         """The value's bytes."""
-        raise NotImplementedError
+        return value_bytes(self.value, getattr(self, "value_data_type", None), self.output_tensor.data_type)
 
     def apply(self, make: Maker, *inputs: View) -> None:
         """Write the input or zeros, then the value on its diagonals."""
@@ -170,11 +171,6 @@ class DiagonalMatrixOperatorDesc(_DiagonalMatrix):
     def constraints(self) -> Iterator[Problem]:
         """Check that Offset is an INT."""
         yield from self._int_problem("Offset", self.offset)
-
-    @property
-    def pattern(self) -> bytes:
-        """Value as bytes of an element."""
-        return float_bytes(self.value, self.output_tensor.data_type)
 
     @property
     def diagonal_fill_begin(self) -> int:
@@ -228,11 +224,6 @@ class DiagonalMatrix1OperatorDesc(_DiagonalMatrix):
         yield from self.scalars_are("ValueDataType", self.value_data_type, Value=self.value)
         yield from self._int_problem("DiagonalFillBegin", self.diagonal_fill_begin)
         yield from self._int_problem("DiagonalFillEnd", self.diagonal_fill_end)
-
-    @property
-    def pattern(self) -> bytes:
-        """Value as bytes of an element."""
-        return scalar_bytes(self.value, self.value_data_type)
 
 
 def check_matrices(name: str, shape: Sizes) -> None:

@@ -128,7 +128,7 @@ class _SizesMaker(Maker):
         raise _SizesInferredError
 
 
-class Function:
+class Function(NamedTuple):
     """The description of a function on arrays: its stub, the check of a call, and its rule.
 
     Attributes:
@@ -144,25 +144,13 @@ class Function:
         may_update: whether `out` may be the first array, which is updated in place then.
     """
 
-    __slots__ = ("check_call", "label", "lengths", "may_update", "parameters", "rule", "stub")
-
-    def __init__(
-        self,
-        stub: Callable[..., Any],
-        label: str,
-        parameters: tuple[Parameter, ...],
-        check_call: Callable[..., Parameters],
-        rule: Callable[..., None],
-        lengths: Callable[..., Sizes] | None = None,
-        may_update: bool = False,
-    ) -> None:
-        self.stub = stub
-        self.label = label
-        self.parameters = parameters
-        self.check_call = check_call
-        self.rule = rule
-        self.lengths = lengths
-        self.may_update = may_update
+    stub: Callable[..., Any]
+    label: str
+    parameters: tuple[Parameter, ...]
+    check_call: Callable[..., Parameters]
+    rule: Callable[..., None]
+    lengths: Callable[..., Sizes] | None = None
+    may_update: bool = False
 
     @property
     def name(self) -> str:

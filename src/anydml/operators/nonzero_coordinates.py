@@ -15,24 +15,21 @@ from typing import Any
 import numpy as np
 
 from anydml.feature_level import FeatureLevel, Support, SupportRow
-from anydml.moves import Access, Fill, Lookup, Move, unless
+from anydml.moves import Access, Constant, Fill, LazyConstant, Lookup, Move, unless
 from anydml.moves.program import Element, FindNonzero, HostKernel
 from anydml.operators.base import OperatorDesc, Problem, ReadIndex, TensorDesc, record
 from anydml.operators.types import ONLY_UINT32, TYPES_8_TO_32
 from anydml.tensor import Layout
 
-INPUT, COUNT, COORDINATES, BYTES, IS_VALUE, IS_ZERO, RANKS, SUMS, NUMBERS = range(9)
-"""Operands: the tensors; constants: the bytes 0 to 255, and whether a byte has bits other than the sign; scratch: a
-mask of zero elements, counts of nonzero elements, partial sums, and the table 0, 1, 2, …"""
+INPUT, COUNT, COORDINATES, IS_VALUE, NUMBERS, IS_ZERO, SUMS = range(7)
+"""Operands: the tensors; constants: whether a byte has bits other than the sign, and the table 0, 1, 2, …; scratch: a
+mask of zero elements, and counts of nonzero elements, with their sums by blocks."""
 
 WIDTH = 4
 """Bytes of a number."""
 
 BLOCK = 4
 """Numbers per block that are summed sequentially: each takes a pass over memory, each level of blocks two more."""
-
-NumberRow = tuple[int, int, int]
-"""Operand, offset and stride of a row of numbers."""
 
 
 @record
@@ -98,48 +95,41 @@ class NonzeroCoordinatesOperatorDesc(OperatorDesc):
             yield self.problem(f"{name}.Sizes", message, rule)
 
     @property
-    def constants(self) -> tuple[np.ndarray[Any, Any], ...]:
-        """All bytes, and a mask of those with bits other than a float's sign."""
-        all_bytes = np.arange(256, dtype=np.uint8)
-        return all_bytes, (all_bytes & 127 != 0).astype(np.uint8)
-
-    @property
     def scratch(self) -> tuple[tuple[int, str], ...]:
-        """The mask, the counts, the partial sums, and the table for additions."""
+        """The mask, and the counts with their sums."""
         count = math.prod(self.input_tensor.sizes)
-        # Every level has two rows, each a quarter as long as the level below, rounded up.
-        sums = count + 2 * sum(_levels(count))
         return (
             (count, "elements that are zero are masked"),
-            ((count + 1) * WIDTH, "rows of coordinates are numbered"),
-            (sums * WIDTH, "the numbers are summed block by block"),
-            ((count + 1) * WIDTH, "numbers are added by a table of 0, 1, 2, …"),
+            (_sum_count(count) * WIDTH, "rows of coordinates are numbered, block by block"),
         )
 
-    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """Return the moves, which use a table, the mask of zeros, and the number of nonzero elements before each."""
+    def lowered(self, layouts: Sequence[Layout] | None = None) -> tuple[tuple[Move, ...], tuple[Constant, ...]]:
+        """Return the moves, and their constants: a mask of bytes, and the table for additions."""
         source, _, rows = layouts or self.layouts()
         sizes, total = source.sizes, math.prod(source.sizes)
         zero, numbers = Layout.packed(sizes, 1).strides, Layout.packed(sizes, WIDTH).strides
         still = (0,) * len(sizes)
-        moves = [Move((), Access(NUMBERS, 0, ()), Fill(b"\0"), (total + 1) * WIDTH), *_count_up(total + 1)]
-        moves.append(Move((), Access(IS_ZERO, 0, ()), Fill(b"\0"), total))
-        nonzero_byte = Access(BYTES, 1, still, tuple(self._masks(source)))
-        moves.append(Move(sizes, Access(IS_ZERO, 0, zero), nonzero_byte, 1))
-        moves.append(Move((), Access(RANKS, 0, ()), Fill(b"\0"), (total + 1) * WIDTH))
+        one = Access(IS_VALUE, 1, still, tuple(self._masks(source)))
         counted = Access(NUMBERS, WIDTH, still, (unless(IS_ZERO, zero),))
-        moves.append(Move(sizes, Access(RANKS, WIDTH, numbers), counted, WIDTH))
-        flags = (RANKS, WIDTH, WIDTH)
-        moves += _prefix_sums(flags, flags, total, 0, total)
+        moves = [
+            Move((), Access(IS_ZERO, 0, ()), Fill(b"\0"), total),
+            Move(sizes, Access(IS_ZERO, 0, zero), one, 1),
+            Move((), Access(SUMS, 0, ()), Fill(b"\0"), _sum_count(total) * WIDTH),
+            # SUMS[k] becomes the number of nonzero elements before element k.
+            Move(sizes, Access(SUMS, WIDTH, numbers), counted, WIDTH),
+            *_prefix_sums(1, total, total + 1),
+        ]
         *_, step, along = rows.strides
-        row = Lookup(RANKS, "uint32", 0, numbers, total, step)
+        row = Lookup(SUMS, "uint32", 0, numbers, total, step)
         width = rows.sizes[-1]
         for k, dimension in enumerate(range(len(sizes) - width, len(sizes))):
             to = Access(COORDINATES, k * along, still, (row, unless(IS_ZERO, zero)))
             source_strides = (*still[:dimension], WIDTH, *still[dimension + 1 :])
             moves.append(Move(sizes, to, Access(NUMBERS, 0, source_strides), WIDTH))
-        moves.append(Move((), Access(COUNT, 0, ()), Access(RANKS, total * WIDTH, ()), WIDTH))
-        return tuple(moves)
+        moves.append(Move((), Access(COUNT, 0, ()), Access(SUMS, total * WIDTH, ()), WIDTH))
+        is_value = (np.arange(256) & 127 != 0).astype(np.uint8)
+        table = LazyConstant((total + 1,), np.uint32, lambda: np.arange(total + 1, dtype=np.uint32))
+        return tuple(moves), (is_value, table)
 
     @property
     def host_kernel(self) -> HostKernel:
@@ -183,104 +173,40 @@ def _word(number: int) -> bytes:
     return number.to_bytes(WIDTH, sys.byteorder)
 
 
-def _levels(count: int) -> Iterator[int]:
-    """Yield the number of blocks of each level of the summation."""
-    while count > BLOCK:
-        count = -(-count // BLOCK)
-        yield count
+def _sum_count(count: int) -> int:
+    """Return the numbers in SUMS: a 0, and for each level of blocks two rows of whole blocks."""
+    blocks = -(-count // BLOCK)
+    return 2 * BLOCK * blocks + (_sum_count(blocks) if blocks > 1 else 1)
 
 
-def _count_up(count: int) -> Iterator[Move]:
-    """Write 0, 1, 2, … into zeros, byte by byte: byte k of the numbers is constant over runs of 256ᵏ, and cycles."""
-    for k in range(WIDTH):
-        still = 256**k
-        if still >= count:
-            return
-        at = k if sys.byteorder == "little" else WIDTH - 1 - k
-        rounds, tail = divmod(count, 256 * still)
-        steps, last_step = divmod(tail, still)
-        begin = at + rounds * 256 * still * WIDTH
-        for sizes, offset, strides, value, by in (
-            ((rounds, 256, still), at, (256 * still * WIDTH, still * WIDTH, WIDTH), 0, (0, 1, 0)),
-            ((steps, still), begin, (still * WIDTH, WIDTH), 0, (1, 0)),
-            ((last_step,), begin + steps * still * WIDTH, (WIDTH,), steps, (0,)),
-        ):
-            if 0 not in sizes:
-                yield Move(sizes, Access(NUMBERS, offset, strides), Access(BYTES, value, by), 1)
-
-
-def _prefix_sums(numbers: NumberRow, sums: NumberRow, count: int, scratch: int, last_index: int) -> Iterator[Move]:
-    """Compute inclusive prefix sums.
+def _prefix_sums(first: int, count: int, size: int) -> Iterator[Move]:
+    """Replace numbers of SUMS by their inclusive prefix sums.
 
     Args:
-        numbers: the source.
-        sums: the destination; may be the source.
-        count: number of elements.
-        scratch: first free byte of `SUMS`.
-        last_index: upper bound of the sums.
+        first: the place of the first number; zeros follow the last one up to a whole block.
+        count: how many numbers there are.
+        size: an upper bound of the sums, exclusive.
     """
-    partial, blocks = (SUMS, scratch, WIDTH), -(-count // BLOCK)
-    yield _copy(numbers, partial, blocks, BLOCK)
-    for k in range(1, min(BLOCK, count)):
-        # The last block may be shorter.
-        many = -(-(count - k) // BLOCK)
-        yield _addition(
-            _row_from(partial, k - 1),
-            _row_from(numbers, k),
-            _row_from(partial, k),
-            (many,),
-            (BLOCK,),
-            (BLOCK,),
-            last_index,
-        )
-    yield _copy(partial, sums, min(BLOCK, count), 1)
-    if count <= BLOCK:
-        return
-    free = scratch + count * WIDTH
-    ends, before = (SUMS, scratch + (BLOCK - 1) * WIDTH, BLOCK * WIDTH), (SUMS, free, WIDTH)
-    # The last block's sum is not needed.
-    yield from _prefix_sums(ends, before, blocks - 1, free + blocks * WIDTH, last_index)
-    block_count, tail = divmod(count - BLOCK, BLOCK)
-    to, sums_within = _row_from(sums, BLOCK), _row_from(partial, BLOCK)
-    if block_count:
-        yield _addition(before, sums_within, to, (block_count, BLOCK), (1, 0), (BLOCK, 1), last_index)
-    if tail:
-        skip = block_count * BLOCK
-        yield _addition(
-            _row_from(before, block_count),
-            _row_from(sums_within, skip),
-            _row_from(to, skip),
-            (tail,),
-            (0,),
-            (1,),
-            last_index,
-        )
+    blocks = -(-count // BLOCK)
+    within = first + blocks * BLOCK
+    ends = within + blocks * BLOCK
+    yield Move((blocks,), _numbers(within, BLOCK), _numbers(first, BLOCK), WIDTH)
+    for k in range(1, BLOCK):
+        sums = _sums(_numbers(within + k - 1, BLOCK), _numbers(first + k, BLOCK), size)
+        yield Move((blocks,), _numbers(within + k, BLOCK), sums, WIDTH)
+    yield Move((BLOCK,), _numbers(first, 1), _numbers(within, 1), WIDTH)
+    if blocks > 1:
+        yield Move((blocks,), _numbers(ends, 1), _numbers(within + BLOCK - 1, BLOCK), WIDTH)
+        yield from _prefix_sums(ends, blocks, size)
+        sums = _sums(_numbers(ends, 1, 0), _numbers(within + BLOCK, BLOCK, 1), size)
+        yield Move((blocks - 1, BLOCK), _numbers(first + BLOCK, BLOCK, 1), sums, WIDTH)
 
 
-def _row_from(numbers: NumberRow, k: int) -> NumberRow:
-    operand, offset, stride = numbers
-    return operand, offset + k * stride, stride
+def _numbers(first: int, *steps: int) -> Access:
+    return Access(SUMS, first * WIDTH, tuple(step * WIDTH for step in steps))
 
 
-def _copy(numbers: NumberRow, to: NumberRow, count: int, step: int) -> Move:
-    target, source = (Access(operand, offset, (step * stride,)) for operand, offset, stride in (to, numbers))
-    return Move((count,), target, source, WIDTH)
-
-
-def _addition(
-    a: NumberRow,
-    b: NumberRow,
-    to: NumberRow,
-    sizes: tuple[int, ...],
-    a_steps: tuple[int, ...],
-    steps: tuple[int, ...],
-    last_index: int,
-) -> Move:
-    """Return the move ``to = a + b``, by two lookups into the table. `steps` applies to b and to the sums."""
-    lookups = tuple(
-        Lookup(operand, "uint32", offset, tuple(stride * k for k in by), last_index + 1, WIDTH)
-        for (operand, offset, stride), by in ((a, a_steps), (b, steps))
-    )
-    operand, offset, stride = to
-    target = Access(operand, offset, tuple(stride * k for k in steps))
-    return Move(sizes, target, Access(NUMBERS, 0, (0,) * len(sizes), lookups), WIDTH)
+def _sums(a: Access, b: Access, size: int) -> Access:
+    """Return the sums of two rows, by two lookups into the table."""
+    lookups = [Lookup(row.operand, "uint32", row.offset, row.strides, size, WIDTH) for row in (a, b)]
+    return Access(NUMBERS, 0, (0,) * len(a.strides), tuple(lookups))

@@ -10,7 +10,7 @@ from anydml.operators.base import Coordinate, ListOf, OperatorDesc, Problem, Rea
 from anydml.operators.enums import PaddingMode
 from anydml.operators.function import Array, Ints, Sizes, function
 from anydml.operators.rule import DescError, Integers, Item, Maker, View, Word, fill_around, front, holds, int64, rule
-from anydml.operators.scalars import Scalar, float_bytes, scalar_bytes
+from anydml.operators.scalars import Scalar, value_bytes
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32
 from anydml.records import Named
 from anydml.symbols import integers_or_symbols
@@ -112,13 +112,15 @@ class _Padding(OperatorDesc):
     input_tensor: TensorDesc
     output_tensor: TensorDesc
     padding_mode: PaddingMode
+    padding_value: Scalar
     start_padding: tuple[int, ...]
     end_padding: tuple[int, ...]
 
     @property
     def pattern(self) -> bytes:
         """The bytes of an element of padding in CONSTANT mode."""
-        raise NotImplementedError
+        given_type = getattr(self, "padding_value_data_type", None)
+        return value_bytes(self.padding_value, given_type, self.output_tensor.data_type)
 
     def constraints(self) -> Iterator[Problem]:
         """Sizes that add up."""
@@ -199,11 +201,6 @@ class PaddingOperatorDesc(_Padding):
         ("1_0", 4, 5, FLOATS_16_AND_32),
     )
 
-    @property
-    def pattern(self) -> bytes:
-        """PaddingValue as an element."""
-        return float_bytes(self.padding_value, self.output_tensor.data_type)
-
 
 @record
 class Padding1OperatorDesc(_Padding):
@@ -242,11 +239,6 @@ class Padding1OperatorDesc(_Padding):
         yield from self.scalars_are(
             "PaddingValueDataType", self.padding_value_data_type, PaddingValue=self.padding_value
         )
-
-    @property
-    def pattern(self) -> bytes:
-        """PaddingValue as an element."""
-        return scalar_bytes(self.padding_value, self.padding_value_data_type)
 
 
 @front

@@ -51,6 +51,11 @@ def float_bytes(value: float, data_type: DataType) -> bytes:
     return np.array(integer, dtype).tobytes()
 
 
+def value_bytes(value: Scalar, data_type: DataType | None, output: DataType) -> bytes:
+    """Convert a DML_SCALAR_UNION of a data type, or a FLOAT if there is none, to an element of the output."""
+    return float_bytes(value, output) if data_type is None else scalar_bytes(value, data_type)
+
+
 def _rounded(value: Scalar, dtype: np.dtype[Any]) -> bytes:
     try:
         double = np.float64(value)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator
 from typing import Any
 
-from anydml.moves.program import Element
-from anydml.operators.base import ListOf, OperatorDesc, Problem, ReadIndex, TensorDesc, record
+import numpy as np
+
+from anydml.operators.base import Coordinate, ListOf, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
 from anydml.operators.function import Array, Ints, Sizes, function
 from anydml.operators.rule import DescError, Integers, Maker, View, front, holds, int64, rule
 from anydml.operators.types import ALL_TYPES
@@ -152,25 +152,16 @@ class UnfoldOperatorDesc(OperatorDesc):
         fields = self.window_sizes, self._blocks(), self.strides, self.dilations, self.start_padding, self.end_padding
         unfold_rule(make, inputs[0], *map(Integers, fields))
 
-    def elements(self, read: ReadIndex) -> Iterator[Element]:
+    def element(self, at: Coordinate, read: ReadIndex) -> Source:
         """``Output[n, ravel(c ++ k), ravel(b)] = Input[n, c, b · Strides − StartPadding + k · Dilations]``, or 0."""
-        batch, channels, *spatial = self.input_tensor.sizes
-        zero = bytes(self.output_tensor.data_type.itemsize)
-        windows = [*itertools.product(*map(range, self.window_sizes))]
-        for n, c in itertools.product(range(batch), range(channels)):
-            for row, k in enumerate(windows):
-                for column, b in enumerate(itertools.product(*map(range, self._blocks()))):
-                    at = tuple(
-                        block * stride - padding + tap * dilation
-                        for block, stride, padding, tap, dilation in zip(
-                            b, self.strides, self.start_padding, k, self.dilations, strict=True
-                        )
-                    )
-                    to = (n, c * len(windows) + row, column)
-                    if all(0 <= i < size for i, size in zip(at, spatial, strict=True)):
-                        yield 1, to, 0, (n, c, *at)
-                    else:
-                        yield 1, to, zero, ()
+        _, channels, *spatial = self.input_tensor.sizes
+        c, *k = map(int, np.unravel_index(at[1], (channels, *self.window_sizes)))
+        b = map(int, np.unravel_index(at[2], self._blocks()))
+        axes = zip(b, self.strides, self.start_padding, k, self.dilations, strict=True)
+        inside = [block * stride - padding + tap * dilation for block, stride, padding, tap, dilation in axes]
+        if all(0 <= i < size for i, size in zip(inside, spatial, strict=True)):
+            return 0, (at[0], c, *inside)
+        return bytes(self.output_tensor.data_type.itemsize), ()
 
 
 @front
