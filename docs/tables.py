@@ -14,6 +14,7 @@ A table stands between ``<!-- name argument -->`` and ``<!-- end of name -->``, 
     small images       microseconds of what `benchmarks/results/images.json` holds
     gallery            every picture, with the page that it is on
     words numpy        what fused functions know of a library: numpy or torch
+    names functions    the public names of a section of the reference (see names.py)
     ambiguities onnx   what a document leaves open: onnx or directml
     undecided          the nodes that the referee leaves out, as no sentence decides them
     cases              the operators that it has cases of, and why others have none
@@ -25,12 +26,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import logging
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any, cast
+
+from names import names
 
 from anydml.feature_level import FeatureLevel, Support
 from anydml.operators import REGISTRY
@@ -412,6 +414,7 @@ TABLES: dict[str, Callable[..., str]] = {
     "slimmed": slimmed,
     "small": small,
     "words": words,
+    "names": names,
     "ambiguities": ambiguities,
     "cases": cases,
     "undecided": undecided,
@@ -420,14 +423,8 @@ TABLES: dict[str, Callable[..., str]] = {
 }
 
 
-def on_startup(**_: Any) -> None:
-    """Called by MkDocs first (see `hooks` in mkdocs.yml)."""
-    # Public names that the registry gives are not words in a list; each has an entry of its own in the reference.
-    logging.getLogger("mkdocs.plugins.griffe").addFilter(lambda record: "__all__" not in record.getMessage())
-
-
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Likewise, for every page."""
+    """Called by MkDocs for every page (see `hooks` in mkdocs.yml)."""
     # A session's prompts and output are told apart, so that they are not copied (see style.css).
     return CHART.sub(_in_page, markdown).replace("```python\n>>> ", "```pycon\n>>> ")
 

@@ -3,7 +3,6 @@
 import contextlib
 import importlib
 import importlib.util
-import inspect
 import itertools
 import json
 import re
@@ -11,7 +10,6 @@ import shutil
 import subprocess
 import sys
 import tomllib
-import typing
 
 import pytest
 from documents import (
@@ -197,7 +195,6 @@ def moved_pages(site):
 
 def test_the_site_is_built_and_fetches_nothing(tmp_path):
     pytest.importorskip("material", reason="needs mkdocs-material")
-    pytest.importorskip("mkdocstrings", reason="needs mkdocstrings")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -206,58 +203,53 @@ def test_the_site_is_built_and_fetches_nothing(tmp_path):
         assert not re.findall(r'<(?:script|img|iframe)[^>]+src="(?:https?:)?//', html), page
         assert not re.findall(r'<link[^>]+rel="(?!canonical)[^"]+"[^>]+href="(?:https?:)?//', html), page
         assert "<p>[[" not in html, page
-        assert "<p>::: " not in html, page
     for old, url in moved_pages(tmp_path).items():
         target, _, heading = url.partition("#")
         html = (old.parent / target).read_text(encoding="utf-8")
         assert not heading or f'id="{heading}"' in html, f"{old} leads to {url}"
-    reference = "".join((tmp_path / page).with_suffix(".html").read_text(encoding="utf-8") for page in REFERENCES)
-    assert "<blockquote" not in reference, "examples stand in a section: a prompt outside one is Markdown's quotation"
     found = json.loads((tmp_path / "search" / "search_index.json").read_text(encoding="utf-8"))["docs"]
     pages = " ".join(f"{p['title']} {p['text']}" for p in found if p["location"].startswith("reference"))
-    missing = {name for name in PUBLIC if not re.search(rf"\b{name.rpartition('.')[2]}\b", pages)}
+    missing = {name for _, name in PUBLIC if not re.search(rf"\b{name}\b", pages)}
     assert missing == set()
     assert "total_tensor_size_in_bytes" in pages
 
 
-MODULES = (
-    "anydml", "anydml.dxdispatch", "anydml.explain", "anydml.tracing", "anydml.moves", "anydml.pydirectml",
-    "anydml.stores",
-)  # fmt: skip
-REFERENCES = ("reference.md",)
-REFERENCE_TEXT = "".join(PAGES[page] for page in REFERENCES)
-REFERENCE = re.findall(r"^::: ([\w.]+)$", REFERENCE_TEXT, re.M)
-PUBLIC = [
-    f"{module}.{name}"
-    for module in (
-        *MODULES,
-        *(f"anydml.{library}" for library in ("onnx", "torch") if importlib.util.find_spec(library)),
-    )
-    for name in importlib.import_module(module).__all__
-    if not name.startswith("__")
-]
+MODULES = ("anydml", "dxdispatch", "explain", "tracing", "moves", "pydirectml", "stores", "onnx", "torch")
+REFERENCE = PAGES["reference.md"]
+LISTS = dict(re.findall(r"^<!-- names (\w+) -->\n(.*?)^<!-- end of names -->$", REFERENCE, re.M | re.S))
+PROSE = re.sub(r"^<!-- names \w+ -->\n.*?^<!-- end of names -->$", "", REFERENCE, flags=re.M | re.S)
+HEADING = {"onnx": "ONNX", "torch": "PyTorch", "pydirectml": "PyDirectML", "moves": "Moves and programs"}
 
 
-@pytest.mark.parametrize("name", PUBLIC)
-def test_every_public_name_is_in_the_reference(name):
-    # Functions that are called like their modules stand under these.
-    module, _, last = name.rpartition(".")
-    # One text for a function that two modules have; what is derived or an alias stands in a sentence.
-    alike = f"anydml.{last}" if module in ("anydml.explain", "anydml.torch", "anydml.tracing") else name
-    places = {name, alike, f"{name}.{last}", f"{alike}.{last}"}
-    assert places & set(REFERENCE) or f"`{name}`" in REFERENCE_TEXT
+def public_names():
+    """Yield modules, and the public names of each."""
+    for module in MODULES:
+        if module in ("onnx", "torch") and not importlib.util.find_spec(module):
+            continue
+        package = importlib.import_module(module if module == "anydml" else f"anydml.{module}")
+        yield from ((module, name) for name in package.__all__ if not name.startswith("__"))
 
 
-@pytest.mark.parametrize("name", REFERENCE)
-def test_what_is_in_the_reference_is_there_and_says_what_it_is(name):
-    for library in ("onnx", "torch"):
-        if name.startswith(f"anydml.{library}.") and not importlib.util.find_spec(library):
-            pytest.skip(f"needs {library}")
-    module, _, last = name.rpartition(".")
-    found = getattr(importlib.import_module(module), last)
-    # An alias of a type has its text below it, where only the site's generator finds it.
-    is_alias = typing.get_origin(found) is typing.Literal
-    assert is_alias or (inspect.getdoc(found) or "").strip(), "it has no docstring"
+PUBLIC = list(public_names())
+
+
+@pytest.mark.parametrize(("module", "name"), PUBLIC)
+def test_every_public_name_is_in_the_reference(module, name):
+    if module == "anydml":
+        listed = "".join(text for section, text in LISTS.items() if section not in MODULES)
+    else:
+        heading = HEADING.get(module, "Explanations")
+        listed = LISTS.get(module, "") + PROSE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    assert re.search(rf"`(anydml\.{module}\.)?{name}[`(]", listed)
+
+
+@pytest.mark.parametrize("section", LISTS)
+def test_every_listed_name_says_what_it_is(section):
+    entries = LISTS[section].strip().splitlines()
+    assert entries
+    for entry in entries:
+        assert re.match(r"- (\[`\w+`\]\(operators/\w+\.md\)(`\(.*?\)`)?|`\w+(\(.*?\))?`): \S.* \S", entry), entry
+        assert " at 0x" not in entry, "its signature has an address of memory, which is another in each process"
 
 
 def test_figures_are_those_of_the_results(tmp_path, monkeypatch):

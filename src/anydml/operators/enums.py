@@ -98,7 +98,7 @@ class ScaleBias(NamedTuple):
 
 
 class Size2D(NamedTuple):
-    """DML_SIZE_2D.
+    """DML_SIZE_2D: a width and a height, such as the factors of UPSAMPLE_2D.
 
     Examples:
         >>> dml.Size2D(width=640, height=480)

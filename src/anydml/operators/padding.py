@@ -169,7 +169,7 @@ class _Padding(OperatorDesc):
 
 @record
 class PaddingOperatorDesc(_Padding):
-    """DML_PADDING_OPERATOR_DESC.
+    """DML_PADDING_OPERATOR_DESC: the input with elements added before and after it along each dimension.
 
     Args:
         input_tensor: the tensor to pad.

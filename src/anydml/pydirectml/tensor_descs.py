@@ -192,7 +192,7 @@ class TensorData:
 
 @dataclass
 class Size2D:
-    """DML_SIZE_2D.
+    """DML_SIZE_2D: a width and a height, such as the factors of UPSAMPLE_2D.
 
     Examples:
         >>> import anydml.pydirectml as pydml
