@@ -277,7 +277,7 @@ def words(library: str) -> str:
         if not isinstance(word, ElementDependentWord):
             found.setdefault(word, []).append(f"`{MODULES.sub('.', name)}`")
     rows = [(", ".join(names), f"`{word.signature}`") for word, names in found.items()]
-    return table(("words", "parameters"), rows)
+    return table(("functions", "parameters"), rows)
 
 
 def gallery() -> str:

@@ -35,8 +35,6 @@ def anchors(text):
         given = re.search(r"\{[^}]*#([\w-]+)[^}]*\}$", heading)
         words = re.sub(r"\[([^\]]*)\]\([^)]*\)|[`*]", r"\1", heading).lower()
         found.add(given[1] if given else re.sub(r"\s", "-", re.sub(r"[^\w\s-]", "", words).strip()))
-    # The reference's headings are made of the names that it lists.
-    found |= set(re.findall(r"^::: ([\w.]+)$", text, re.M))
     return found | set(re.findall(r"\b(?:id|name)=\"([^\"]+)\"", text))
 
 

@@ -2,7 +2,6 @@
 
 import inspect
 import json
-import math
 import re
 import shutil
 import subprocess
@@ -54,15 +53,6 @@ def test_the_functions_are_listed():
     functions = {name for name in dml.__all__ if inspect.isfunction(getattr(dml, name))} - ABOUT_PROGRAMS
     assert len(functions) > 30
     assert functions <= set(re.findall(r"`(\w+)`", listed))
-
-
-def test_figures_say_what_measured_them():
-    speed = documents.sections(TEXT)["Speed"]
-    assert re.search(r"on \d{4}-\d\d-\d\d, \d+ cores of an [A-Z]", speed)
-    rows = [line for line in speed.splitlines() if line.startswith("|")][2:]
-    assert len(rows) >= 5
-    for row in rows:
-        assert re.search(r"\| `python -m benchmarks\.\w+[\w -]*` \|$", row), row
 
 
 def test_every_python_block_is_a_session():
@@ -144,10 +134,6 @@ def test_the_first_screen_says_what_it_is_how_to_start_and_when_not_to_use_it():
     assert TEXT[: places[-1]].count("\n") < 58
 
 
-def results(name):
-    return json.loads((ROOT / f"benchmarks/results/{name}.json").read_text(encoding="utf-8"))
-
-
 def test_the_headlines_are_those_of_the_kept_results(monkeypatch):
     monkeypatch.syspath_prepend(ROOT)
     from benchmarks import headlines
@@ -160,23 +146,6 @@ def test_the_headlines_are_those_of_the_kept_results(monkeypatch):
     assert headlines.ratios(kept) == {"C1: a": 3.0}
     streams = {"streams": [{"case": "pad", "size": 256, "door": "numpy", "anydml": 2.0, "numpy": 1.0}]}
     assert headlines.ratios(streams) == {"0: pad of 256 bytes": 0.5}
-
-
-def test_the_steady_figures_are_those_of_the_chart_on_the_same_day_and_machine():
-    kept = results("cpu")
-    ratios = []
-    for case in kept["cases"]:
-        if case.get("copy_seconds"):
-            others = [time for name, time in case["seconds"].items() if name != "anydml"]
-            ratios.append(min(others) / case["seconds"]["anydml"])
-    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-    assert f"| {len(ratios)} large cases, " in TEXT
-    below = sum(ratio < 0.995 for ratio in ratios)
-    where = f"{below} of {len(ratios)}, the least" if below else "nowhere; the least is"
-    assert f" | {mean:.2f} | {where} {min(ratios):.2f} | `{kept['command']}` |" in TEXT
-    speed = documents.sections(TEXT)["Speed"]
-    machine = f"{kept['machine']['threads']} cores of an {kept['machine']['processor']}"
-    assert f"on {kept['date']}, {machine}" in speed
 
 
 @pytest.mark.parametrize("target", re.findall(r"\]\(([^)#:]+)\)|`((?:src|examples)/[\w/.]*)`", TEXT))
