@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import importlib
 import inspect
 import re
 from pathlib import Path
 from types import ModuleType
-from typing import Any, cast
+from typing import Any
 
 from anydml.operators import REGISTRY, OperatorDesc
 
@@ -87,8 +86,6 @@ def _is_called(value: Any) -> bool:
 def _signature(value: Any) -> str:
     signature = inspect.signature(value)
     parameters = [each.replace(annotation=inspect.Parameter.empty) for each in signature.parameters.values()]
-    if [each.name for each in parameters] == ["values", "named"]:
-        return f"({', '.join(field.name for field in dataclasses.fields(cast(Any, value)))})"
     text = str(signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty))
     return OTHER_DEFAULT.sub("…", NAMED_DEFAULT.sub(r"\1", text))
 

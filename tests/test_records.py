@@ -2,6 +2,8 @@
 
 import copy
 import pickle
+import subprocess
+import sys
 from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
 
 import pytest
@@ -80,3 +82,9 @@ def test_records_travel(made):
 def test_slots_leave_no_room_for_others():
     with pytest.raises(AttributeError):
         object.__setattr__(dml.TensorDesc("INT8", [4]), "name", "x")
+
+
+def test_a_record_has_its_signature_before_the_first_is_made():
+    code = "import anydml as dml, inspect; print(*inspect.signature(dml.Problem).parameters)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [each.name for each in fields(dml.Problem)]

@@ -80,6 +80,15 @@ class _Fields:
         return fields
 
 
+class _Signature:
+    """Descriptor that computes the signature of each record class when `inspect.signature` reads it."""
+
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        import inspect
+
+        return inspect.signature(_dataclass(owner))
+
+
 @functools.cache
 def _dataclass(class_: Any) -> Any:
     """Return a dataclass with the fields of a record class."""
@@ -121,6 +130,8 @@ def record(class_: type[Kind]) -> type[Kind]:
     new_names = tuple(name for name, *_ in fields if name not in inherited)
     namespace |= {"__slots__": new_names, "__match_args__": inherited + new_names, "_FIELDS": fields}
     namespace["__dataclass_fields__"] = _Fields()
+    if class_.__init__ is object.__init__:
+        namespace["__signature__"] = _Signature()
     meta: Any = type(class_)
     slotted: type[Kind] = meta(class_.__name__, class_.__bases__, namespace)
     slotted.__qualname__ = class_.__qualname__

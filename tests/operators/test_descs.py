@@ -258,3 +258,23 @@ def test_an_operator_that_lacks_a_part_says_so():
     for part in (lambda desc: [*desc.constraints()], lambda desc: desc.moves(), lambda desc: [*desc.elements(None)]):
         with pytest.raises(NotImplementedError):
             part(Nothing())
+
+
+@pytest.mark.parametrize(
+    ("values", "named", "message"),
+    [
+        ((), {"foo": 1}, "there is no field 'foo': the fields are input_tensor, output_tensors, axis"),
+        (
+            (),
+            {"axes": 1},
+            "there is no field 'axes': the fields are input_tensor, output_tensors, axis; did you mean axis?",
+        ),
+        ((1, 2, 3, 4), {}, "4 values are given, but the fields are input_tensor, output_tensors, axis"),
+        ((1,), {"input_tensor": 1}, "input_tensor is given twice, by position and by name"),
+        ((1,), {}, "no value is given for output_tensors and axis: the fields are input_tensor, output_tensors, axis"),
+    ],
+)
+def test_wrong_fields_are_named(values, named, message):
+    with pytest.raises(TypeError) as raised:
+        dml.SplitOperatorDesc(*values, **named)
+    assert str(raised.value) == f"SplitOperatorDesc: {message}"

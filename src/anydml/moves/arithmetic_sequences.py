@@ -11,6 +11,7 @@ import numpy as np
 from anydml.moves.move import Access, Fill, Lookup
 from anydml.moves.open_numbers import is_one
 from anydml.moves.pieces import Factor, Piece
+from anydml.moves.wrapped_indices import index_range
 
 SEQUENCE_OPERAND = 4 << 32
 """Number of the virtual operand. No program contains it."""
@@ -54,7 +55,8 @@ def sliced_source(piece: Piece, index: Piece, axis: int, size: int) -> Access | 
     if highest < 0:
         lowest, highest, first = lowest + size, highest + size, first + size
     if lowest < 0 or highest >= size:
-        raise IndexError(f"indices {lowest} to {highest} are out of range for an axis of size {size}")
+        reached = f"indices {lowest} to {highest} are out of range for an axis of size {size}"
+        raise IndexError(f"{reached}: {index_range(size)}")
     if isinstance(piece.source, Fill):
         return piece.source
     others = [k for k, factor in enumerate(piece.factors) if factor.axis != axis]

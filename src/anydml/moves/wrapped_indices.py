@@ -61,6 +61,11 @@ def is_outside(indices: np.ndarray[Any, Any], size: int) -> np.ndarray[Any, np.d
     return outside
 
 
+def index_range(size: int) -> str:
+    """Return the rule that indices of an axis obey: ``"indices must be -3 to 2"``."""
+    return f"indices must be {-size} to {size - 1}" if size else "the axis is empty, so there must be no indices"
+
+
 def outside_of(name: str, index: int, field: str, size: int) -> IndexError:
     """Return the error for an index out of range.
 
@@ -70,7 +75,9 @@ def outside_of(name: str, index: int, field: str, size: int) -> IndexError:
         field: the name of the indices.
         size: the axis' size.
     """
-    error = IndexError(f"{name}: index {index} in {field} is out of range for an axis of size {size}")
+    error = IndexError(
+        f"{name}: index {index} in {field} is out of range for an axis of size {size}: {index_range(size)}"
+    )
     error.outside = name, index, field, size  # type: ignore[attr-defined]  # for `as_signed`
     return error
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, ClassVar, TypeAlias, cast
 
 import numpy as np
@@ -28,7 +28,7 @@ from anydml.operators.shared_rules import Rules
 from anydml.operators.types import support_table
 from anydml.records import ListOf, Named, record
 from anydml.tensor import MAX_BYTES, Layout, TensorDesc, tensor_problems
-from anydml.text import count_noun
+from anydml.text import count_noun, did_you_mean
 
 __all__ = ["Coordinate", "ListOf", "Named", "OperatorDesc", "Problem", "ReadIndex", "Source", "TensorDesc", "record"]
 
@@ -64,6 +64,22 @@ def _signature(kind: Any) -> inspect.Signature:
             for field in (dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ())
         ]
     )
+
+
+def _wrong_fields(signature: inspect.Signature, value_count: int, named: Collection[str]) -> str:
+    """Return why values do not fit the fields: an unknown name first, since a misspelt field is also a missing one."""
+    fields = [*signature.parameters]
+    listed = f"the fields are {', '.join(fields)}"
+    for name in named:
+        if name not in fields:
+            return f"there is no field {name!r}: {listed}{did_you_mean(name, fields)}"
+    if value_count > len(fields):
+        return f"{value_count} values are given, but {listed}"
+    for name in fields[:value_count]:
+        if name in named:
+            return f"{name} is given twice, by position and by name"
+    required = [name for name in fields[value_count:] if signature.parameters[name].default is inspect.Parameter.empty]
+    return f"no value is given for {' and '.join(name for name in required if name not in named)}: {listed}"
 
 
 class _FieldSignature:
@@ -164,10 +180,11 @@ class OperatorDesc(Rules, metaclass=_DescType):
 
     def __init__(self, *values: Any, **named: Any) -> None:
         # Converters raise DescTypeError for a value that does not have the annotated type.
+        signature = _signature(cast(Any, type(self)))
         try:
-            bound = _signature(cast(Any, type(self))).bind(*values, **named)
-        except TypeError as error:
-            raise TypeError(f"{type(self).__name__}: {error}") from None
+            bound = signature.bind(*values, **named)
+        except TypeError:
+            raise TypeError(f"{type(self).__name__}: {_wrong_fields(signature, len(values), named)}") from None
         bound.apply_defaults()
         readers = _readers(cast(Any, type(self)))
         for field, value in bound.arguments.items():
