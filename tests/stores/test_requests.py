@@ -115,6 +115,37 @@ def test_pieces_that_follow_each_other_in_files_are_read_together(tmp_path, requ
         assert stores.verify(tmp_path / "x.safetensors", tmp_path / "out.safetensors") is None
 
 
+JOINED_AND_DIVIDED = [
+    {}, {"shards": 8}, {"shards": 3}, {"ranks": 4}, {"ranks": 8}, {"ranks": {"fsdp": 8}}, {"ranks": {"fsdp": 3}},
+    {"ranks": {"tp": 4, "fsdp": 2}}, {"ranks": {"tp": 2, "fsdp": 4}, "dcp": True},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("ranks", [{"fsdp": 8}, {"tp": 8}, {"tp": 4, "fsdp": 2}], ids=str)
+def test_eight_files_are_joined_and_divided_by_long_requests(tmp_path, ranks):
+    # 22 MiB: a window of 40 MiB would hold one of these only, and 22 MiB in eight files is 372 requests a GiB.
+    names = {"self_attn.q_proj": (2048, 2048), "mlp.gate_proj": (5632, 2048), "mlp.up_proj": (5632, 2048),
+             "mlp.down_proj": (2048, 5632), "input_layernorm": (2048,)}  # fmt: skip
+    shapes = {f"model.layers.{k}.{name}.weight": shape for k in range(2) for name, shape in names.items()}
+    size, header = 0, {}
+    for name, shape in shapes.items():
+        header[name] = {"dtype": "F16", "shape": shape, "data_offsets": [size, size + 2 * int(np.prod(shape))]}
+        size = header[name]["data_offsets"][1]
+    text = json.dumps(header).encode()
+    (tmp_path / "in").mkdir()
+    with (tmp_path / "in/model.safetensors").open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        file.truncate(8 + len(text) + size)
+    heads = {"hidden_size": 2048, "num_attention_heads": 16, "num_key_value_heads": 16}
+    (tmp_path / "in/config.json").write_text(json.dumps(heads))
+    stores.reshard(tmp_path / "in", tmp_path / "ranks", ranks=ranks).run()
+    for options in JOINED_AND_DIVIDED:
+        totals = stores.reshard(tmp_path / "ranks", tmp_path / "out", **options).totals
+        assert 0 < totals.reads <= MAX_A_GIB * size / 2**30, options
+        assert 0 < totals.writes <= MAX_A_GIB * size / 2**30, options
+        assert not totals.bytes_read_again, options
+
+
 @pytest.mark.parametrize("other", ["whole", "ranks"])
 def test_verify_opens_each_file_twice(whole, ranks, requests, other):
     other = whole if other == "whole" else ranks

@@ -18,13 +18,13 @@ from anydml.stores.planning.window_parts import MAX_ROWS, Pieces, PlacedRows, in
 from anydml.stores.planning.windows import Windows
 from anydml.stores.planning.writers import Writers
 
-LONG_REQUEST = 5 << 20
+LONG_REQUEST = 7 << 20
 """Bytes of a request that is long enough on slow mounts."""
 
 MIN_WINDOW = 8 << 20
 """Minimum bytes of a window."""
 
-MAX_WINDOW = 40 << 20
+MAX_WINDOW = 56 << 20
 """Maximum bytes of a window."""
 
 
@@ -159,7 +159,8 @@ def _written(
 def _divided(all_writers: Iterable[Writers], places: Places) -> list[tuple[RowWriters, Numbers]]:
     """Return writers of rows in tensors that are divided, and the number of the tensor of each output.
 
-    A tensor is divided if its outputs are in several files, or if those of the file that it is read from are.
+    A tensor is divided if its outputs are in several files, or if those of the file that it is read from are. One that
+    is read from several files is, too, if a window may hold all of it: its neighbours in each file are read with it.
     """
     candidates = list[RowWriters]()
     for writers in all_writers:
@@ -180,6 +181,10 @@ def _divided(all_writers: Iterable[Writers], places: Places) -> list[tuple[RowWr
     written_to_several = _have_several(((number[read], number[written]) for read, written in pairs), files)
     for arrays in inputs:
         is_divided[tensor[arrays]] |= ~read_from_several[tensor[arrays]] & written_to_several[number[arrays]]
+    sizes = np.zeros(tensor.size, np.int64)
+    for arrays in outputs:
+        np.add.at(sizes, tensor[arrays], places.size(arrays))
+    is_divided |= read_from_several & (sizes <= MAX_WINDOW)
     # Bytes between divided tensors, in all files, are read and written with the tensors.
     are_others = np.zeros(tensor.size, bool)
     for all_arrays in (inputs, outputs):
