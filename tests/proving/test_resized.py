@@ -20,6 +20,8 @@ ATTRIBUTES = [
     {"coordinate_transformation_mode": "tf_crop_and_resize"},
     {"coordinate_transformation_mode": "tf_half_pixel_for_nn", "nearest_mode": "ceil"},
     {"keep_aspect_ratio_policy": "not_larger"},
+    {"nearest_mode": "nearest"},
+    {"coordinate_transformation_mode": "own"},
 ]
 
 

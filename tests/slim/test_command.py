@@ -89,6 +89,22 @@ def test_exact_is_an_option(anydml):
         assert [node.op_type for node in written].count("MatMul") == products
 
 
+def test_scales_are_merged_if_asked(anydml):
+    save("g (float[4,2] x) => (float[4,3] y) <float[3] c = {2, 3, 5}> { a = MatMul (x, w) y = Mul (a, c) }")
+    given = onnx.load("model.onnx")
+    given.graph.initializer.append(numpy_helper.from_array(np.ones((2, 3), np.float32), "w"))
+    onnx.save(given, "model.onnx")
+    code, out, err = anydml("model.onnx", "out.onnx", "--merge-scales", "--prove")
+    assert (code, err) == (0, "")
+    assert "merged into weights (1 node), weights are rounded again" in out
+    written = onnx.load("out.onnx").graph
+    assert [node.op_type for node in written.node] == ["MatMul"]
+    assert [numpy_helper.to_array(tensor).tolist() for tensor in written.initializer] == [[[2, 3, 5], [2, 3, 5]]]
+    code, _, err = anydml("model.onnx", "exact.onnx", "--merge-scales", "--exact")
+    assert code == 2
+    assert "--exact and --merge-scales exclude each other: weights that are merged are rounded again" in err
+
+
 def test_nothing_to_do_is_a_copy(anydml):
     save("g (float[2,3] x) => (float[3,2] z) { z = Transpose <perm = [1, 0]> (x) }")
     code, out, _ = anydml("model.onnx", "-o", "out.onnx", "--prove")

@@ -11,7 +11,7 @@ import click
 from anydml.cli.command import Command
 from anydml.cli.onnx_checking import read_sizes
 from anydml.cli.onnx_commands import is_onnx, load_onnx
-from anydml.cli.options import dry_run_option
+from anydml.cli.options import dry_run_option, exclude
 from anydml.cli.output import LocalPath, check_target, overwrite_option, print_line, print_status, quiet_option
 from anydml.cli.plan_output import json_option, say_json
 from anydml.cli.standard_input import ModelFile, model_file
@@ -45,6 +45,11 @@ MAX_LISTED_REGIONS = 20
     help="Keep every bit: change nothing that affects the last bits of matrix products or the signs of zeros.",
 )
 @click.option(
+    "--merge-scales",
+    is_flag=True,
+    help="Merge factors and biases of channels into the weights before, which rounds these weights again.",
+)
+@click.option(
     "--size", "size_options", multiple=True, metavar="NAME=SIZE", help="Fix a named size: OUT.onnx takes no other."
 )
 @click.option("--prove", is_flag=True, help="Prove the new model equal to the old one, as `anydml prove` does.")
@@ -55,18 +60,20 @@ MAX_LISTED_REGIONS = 20
 @json_option
 @quiet_option
 def slim(
-    model: str, output: str, exact: bool, size_options: tuple[str, ...], prove: bool, html: str | None,
-    allow_outside: bool, overwrite: bool, dry_run: bool, as_json: bool, quiet: bool,
+    model: str, output: str, exact: bool, merge_scales: bool, size_options: tuple[str, ...], prove: bool,
+    html: str | None, allow_outside: bool, overwrite: bool, dry_run: bool, as_json: bool, quiet: bool,
 ) -> None:  # fmt: skip
     """Write MODEL.onnx as OUT.onnx with its data movement composed: fewer bytes, fewer nodes, the same results.
 
     Connected nodes that only move elements, such as Transpose, Reshape, Slice and Concat, are replaced by the cheapest
     equivalent standard nodes. Some nodes that compute are rewritten for another order of axes, if that moves fewer
     bytes. For products by constant matrices this may change the last bits, and where sums with 0 are removed, signs of
-    zeros; --exact prevents both. The names of inputs and outputs are unchanged.
+    zeros; --exact prevents both. --merge-scales changes more last bits, for fewer nodes. The names of inputs and
+    outputs are unchanged.
 
     MODEL.onnx is a file, or - for standard input.
     """
+    exclude("exact", "merge_scales", reason="weights that are merged are rounded again")
     sizes = read_sizes(size_options)
     refusal = None
     try:
@@ -83,7 +90,7 @@ def slim(
 
         folder = Folder(file.folder or Path(model).resolve().parent, allow_outside)
         # Proofs compare every bit, signs of zeros included, if sums keep their order.
-        slimmed = slim(loaded, folder, exact, prove, sizes)
+        slimmed = slim(loaded, folder, exact, prove, sizes, merge_scales)
         proof = _proof(loaded, slimmed, folder, sizes) if prove else []
         if not dry_run:
             write(loaded, slimmed, Path(output), folder, overwrite, [Path(file.path)])

@@ -78,17 +78,20 @@ def _at_source(source: Term, factors: Sequence[Size], axes: Sequence[Sequence[En
     by_factor = by.reshape(split).transpose(np.argsort(places))
     order = sorted(sizes)
     groups = align(factors, source.sizes)
-    if groups is None or any(len(parts) > 1 for parts in groups[0]):
+    if groups is None:
         return None
     shape = list[int]()
     factor_shape = [*by_factor.shape]
+    split_factors = {k for k, parts in enumerate(groups[0]) if len(parts) > 1}
+    if any(k in split_factors and factor_shape[order.index(k)] != 1 for k in sizes):
+        return None
     for group in groups[1]:
         dims = [order.index(k) for k, _ in group if k in sizes]
         if all(factor_shape[dim] == 1 for dim in dims):
             shape.append(1)
             continue
         group_sizes = as_integers([factors[k] for k, _ in group])
-        if group_sizes is None:
+        if group_sizes is None or not split_factors.isdisjoint(k for k, _ in group):
             return None
         for dim, size in zip(dims, (factors[k] for k, _ in group if k in sizes), strict=True):
             factor_shape[dim] = size if isinstance(size, int) else 1

@@ -264,7 +264,10 @@ def _resize(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     term, scales, sizes = call.term(0), call.numbers_of(2), vector_of(call.term(3))
     if term is None or term.shape is None or call.version < 11 or call.get("axes") is not None:
         return None
-    if call.get("coordinate_transformation_mode") in (b"tf_crop_and_resize", b"tf_half_pixel_for_nn"):
+    if call.get("coordinate_transformation_mode", b"half_pixel") not in _PIXELS_THAT_STAY:
+        return None
+    if call.get("nearest_mode", b"floor") not in (b"round_prefer_floor", b"round_prefer_ceil", b"floor", b"ceil"):
+        # Runtimes refuse names that ONNX does not define.
         return None
     is_same = scales == [1.0] * len(term.shape) if call.term(3) is None else sizes == [*term.shape]
     if not is_same or call.get("keep_aspect_ratio_policy", b"stretch") != b"stretch":
@@ -279,6 +282,10 @@ def _resize(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
             return None
         mover.rounded.add("an image is resized to its own size, which may add 0 times a pixel beside")
     return [term]
+
+
+_PIXELS_THAT_STAY = (b"half_pixel", b"half_pixel_symmetric", b"pytorch_half_pixel", b"align_corners", b"asymmetric")
+"""Ways to place pixels by which those of an image of the same size stay where they are."""
 
 
 def _adds_nothing(call: OperatorCall, term: Term) -> bool:

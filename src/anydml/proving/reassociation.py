@@ -8,7 +8,8 @@ import numpy as np
 
 from anydml.proving.merging import merge_factor
 from anydml.proving.movement_terms import Mover, filled
-from anydml.proving.sizes import Sizes
+from anydml.proving.orders import REPEATED_FACTOR, align
+from anydml.proving.sizes import Sizes, product
 from anydml.proving.terms import Term
 
 MAX_ORDERED_TERMS = 64
@@ -43,7 +44,9 @@ def in_order(mover: Mover, operator: str, terms: Sequence[Term], shape: Sizes, p
         case "Pow":
             return _power(mover, terms, shape, plain)
         case "Div":
-            by = filled(terms[1])
+            by, array = filled(terms[1]), terms[1].array
+            if by is None and mover.merges and terms[1].is_constant and array is not None and array.all():
+                return merge_factor(mover, terms[0], 1 / array.astype(np.float64)) if terms[0].shape == shape else None
             if by is None or not float(by) or terms[0].shape != shape:
                 return None
             return _multiply(mover, terms[:1], shape, 1 / float(by), plain)
@@ -155,8 +158,27 @@ def _summands(mover: Mover, term: Term) -> list[Term]:
             # Leave out broadcasting, so that the constant can be added to others.
             summands.append(source_input)
             continue
+        if mover.merges and source_input.is_constant and (thin := _thin_view(mover, source_input, term)) is not None:
+            summands.append(thin)
+            continue
         wide = mover.expand(source_input, source.sizes)
         if wide.kind == "expand":
             return [term]
         summands += _summands(mover, mover.view(wide, order.factors, order.entries(), term.sizes))
     return summands
+
+
+def _thin_view(mover: Mover, constant: Term, view: Term) -> Term | None:
+    """Return a constant that is broadcast to the source of a view, as it is broadcast to the view; None if unknown."""
+    source, factors, axes = mover.along(view)
+    split = align(factors, source.sizes)
+    if split is None or any(len(parts) > 1 for parts in split[0]):
+        return None
+    sizes = (*(1,) * (len(source.sizes) - len(constant.sizes)), *constant.sizes)
+    own_factors = [*factors]
+    for size, group in zip(sizes, split[1], strict=True):
+        for k, _ in group:
+            own_factors[k] = 1 if size == 1 else factors[k]
+    own_axes = [[(k, own_factors[k]) for k, _ in entries if k != REPEATED_FACTOR] for entries in axes]
+    shape = tuple(product(size for _, size in entries) for entries in own_axes)
+    return mover.view(constant, own_factors, [entry for entries in own_axes for entry in entries], shape)

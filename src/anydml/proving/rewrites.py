@@ -8,6 +8,7 @@ from onnx import ModelProto
 
 from anydml.proving.constants import Constants
 from anydml.proving.model_terms import Read, Reader
+from anydml.proving.movement_terms import Form
 from anydml.proving.proof import equal_outputs, marked_outputs, nodes_that_may_refuse
 from anydml.proving.sizes import Size, name
 from anydml.proving.terms import Term
@@ -20,10 +21,13 @@ class Proofs:
         constants: the constants of all graphs.
         names: names of symbolic sizes.
         reads_files: whether to read constants in other files; if not, those of equal names are equal.
+        form: which terms are equal.
     """
 
-    def __init__(self, constants: Constants, names: Sequence[str], reads_files: bool = True) -> None:
-        self._constants, self._names, self._reads_files = constants, names, reads_files
+    def __init__(
+        self, constants: Constants, names: Sequence[str], reads_files: bool = True, form: Form = "floats"
+    ) -> None:
+        self._constants, self._names, self._reads_files, self._form = constants, names, reads_files, form
         self._readers: dict[tuple[str, int], Reader] = {}
         # What the first graph refuses, later ones may compute in any way.
         self._refused = set[tuple[str, int]]()
@@ -60,7 +64,7 @@ class Proofs:
         return self._read(model).inner
 
     def _reader(self, size_name: str = "", above: int = 0) -> Reader:
-        return self._readers.setdefault((size_name, above), Reader(reads_files=self._reads_files))
+        return self._readers.setdefault((size_name, above), Reader(self._form, self._reads_files))
 
     def _read(self, model: ModelProto, size_name: str = "", above: int = 0) -> Read:
         """Read a model; the last two reads are cached, because a rewrite is often compared with the one before."""

@@ -17,6 +17,7 @@ from anydml.slim.comparing import analyses_at_sizes, differing, have_equal_finge
 from anydml.slim.folding import Folding, plain
 from anydml.slim.graph import Graph
 from anydml.slim.roots import with_divisions
+from anydml.slim.scales import ScaleMerging
 from anydml.slim.zeros import ZeroSums
 
 
@@ -60,6 +61,15 @@ class EquivalenceChecker:
         """Return a graph without sums with 0, if that only changes signs of zeros; None if there are none."""
         ops = None if self._proofs is None else ZeroSums(graph, self._proofs.terms(graph.bare)).remaining_nodes()
         return None if ops is None else graph.with_ops(ops)
+
+    def with_scales(self, graph: Graph) -> Graph | None:
+        """Return a graph with factors and biases merged into weights, if it is equal for real numbers; or None."""
+        ops = None if self._proofs is None else ScaleMerging(graph, self._proofs.terms(graph.bare)).remaining_nodes()
+        if ops is None:
+            return None
+        merged = graph.with_ops(ops)
+        proofs = Proofs(graph.constants, self._names, form="merged")
+        return merged if proofs.are_proved(graph.bare, merged.bare) else None
 
     def with_divisions(self, graph: Graph) -> Graph | None:
         """Return a graph with Div for reciprocals of roots; None if there are none."""

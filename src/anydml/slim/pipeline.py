@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
@@ -26,6 +26,7 @@ from anydml.slim.products import FUSED_AXES, fused_products, normalized_sums
 from anydml.slim.regions import Key, Region, Regions, uncounted
 from anydml.slim.rewrites import REWRITES
 from anydml.slim.roots import DIVISIONS_TITLE
+from anydml.slim.scales import SCALES_TITLE
 from anydml.slim.sizes import StandIns, with_sizes
 from anydml.slim.writing import Writer
 from anydml.text import bytes_text, count_noun
@@ -48,6 +49,7 @@ FOLDING_TITLE = "nodes with constant, equal or unused results are removed"
 
 SUMS_DIFFER = "the last bits of sums may differ"
 SIGNS_DIFFER = "zeros may differ in their signs"
+WEIGHTS_DIFFER = "weights are rounded again"
 """How a stage may change results."""
 
 
@@ -154,6 +156,7 @@ def slim(
     exact: bool = False,
     keeps_signs: bool = False,
     sizes: Mapping[str, int] | None = None,
+    merges_scales: bool = False,
 ) -> SlimmedModel:
     """Compose a model's movement, and rewrite it as fewer and cheaper standard nodes.
 
@@ -164,6 +167,7 @@ def slim(
             the signs of zeros.
         keeps_signs: whether to keep sums with 0, which turn −0 into 0.
         sizes: sizes of dimensions by name; the new model takes inputs of these sizes only.
+        merges_scales: whether to merge factors and biases of channels into weights, which rounds these again.
 
     Returns:
         A model with the same opsets, inputs and outputs, which computes the same numbers.
@@ -171,8 +175,11 @@ def slim(
     Raises:
         ModelError: the model is not valid, has no size of a given name, or cannot have a given size.
         TypeError: `model` is not a ModelProto.
+        ValueError: both `exact` and `merges_scales` are given.
     """
     check_is_model("slim", model)
+    if exact and merges_scales:
+        raise ValueError("exact keeps every bit, and merges_scales rounds weights: leave one of them out")
     if sizes:
         refuse_unknown_sizes(sizes, model, "the model")
         for key, size in sizes.items():
@@ -180,11 +187,13 @@ def slim(
                 raise ModelError(f"size {show_size(key)} is {size!r}: it must be an integer, 0 to 2⁶³ − 1", field=key)
         model = with_sizes(model, sizes)
     check_nodes(model)
-    return _slim(model, folder, exact, keeps_signs or exact)
+    return _slim(model, folder, exact, keeps_signs or exact, merges_scales)
 
 
-def _slim(model: ModelProto, folder: Folder | None, exact: bool, keeps_signs: bool) -> SlimmedModel:
-    """Slim a model, with the signs of zeros or without."""
+def _slim(
+    model: ModelProto, folder: Folder | None, exact: bool, keeps_signs: bool, merges_scales: bool = False
+) -> SlimmedModel:
+    """Slim a checked model; bodies keep their scales."""
     opset = opsets_of(model.opset_import).get("", 0)
     if opset < OLDEST_OPSET or model.ir_version < OLDEST_IR:
         return SlimmedModel(model, [], [f"nothing is changed before opset {OLDEST_OPSET} and IR version {OLDEST_IR}"])
@@ -213,12 +222,9 @@ def _slim(model: ModelProto, folder: Folder | None, exact: bool, keeps_signs: bo
         cost_before = max(cost_before, after_folding, key=lambda cost: cost.bytes_moved)
         stages.append(Stage(folded, _folding_title(graph, folded), (cost_before, after_folding)))
         graph, analyses = folded, folded_analyses
-    if not keeps_signs and (summed := checker.without_zeros(graph)) is not None:
-        stages.append(Stage(summed, _zeros_title(graph, summed), (NO_COST, NO_COST), SIGNS_DIFFER))
-        graph, analyses = summed, analyses.of(summed)
-    if (divided := checker.with_divisions(graph)) is not None:
-        stages.append(Stage(divided, DIVISIONS_TITLE, (NO_COST, NO_COST)))
-        graph, analyses = divided, analyses.of(divided)
+    for stage in _simplify(graph, checker, keeps_signs, merges_scales):
+        stages.append(stage)
+        graph, analyses = stage.graph, analyses.of(stage.graph)
     first = last = _compose(analyses, stand_ins, {}, checker)
     if first.graph is not graph:
         stages.append(first.stage())
@@ -245,6 +251,19 @@ def _slim(model: ModelProto, folder: Folder | None, exact: bool, keeps_signs: bo
     notes = [] if first.is_proved else ["nothing is changed: it could not be proved"]
     notes += uncounted(original.first)
     return SlimmedModel(model, first.regions, notes, original.first, stages, after, cost_before)
+
+
+def _simplify(graph: Graph, checker: EquivalenceChecker, keeps_signs: bool, merges_scales: bool) -> Iterator[Stage]:
+    """Yield the stages in which nodes that compute are left out, or written otherwise, whatever moves."""
+    if not keeps_signs and (summed := checker.without_zeros(graph)) is not None:
+        yield Stage(summed, _zeros_title(graph, summed), (NO_COST, NO_COST), SIGNS_DIFFER)
+        graph = summed
+    if merges_scales and (merged := checker.with_scales(graph)) is not None:
+        title = f"{SCALES_TITLE} ({count_noun(len(graph.ops) - len(merged.ops), 'node')})"
+        yield Stage(merged, title, (NO_COST, NO_COST), WEIGHTS_DIFFER)
+        graph = merged
+    if (divided := checker.with_divisions(graph)) is not None:
+        yield Stage(divided, DIVISIONS_TITLE, (NO_COST, NO_COST))
 
 
 def _slim_body(folder: Folder | None, exact: bool, body: ModelProto) -> ModelProto:

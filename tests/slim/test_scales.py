@@ -1,0 +1,123 @@
+"""Factors and biases of channels that are merged into weights, if asked for."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper, parser
+
+import anydml as dml
+from anydml.proving import prove
+from anydml.proving.running import run
+from anydml.slim import slim
+
+HEAD = '<ir_version: 9, opset_import: ["": 18, "own": 1]>'
+SHAPES = {
+    "w": (6, 8), "t": (8, 6), "k": (8, 6, 3, 3), "d": (6, 1, 3, 3), "b": (8,), "c": (8,), "e": (1, 8), "m": (8,),
+    "r": (4, 1), "p": (8, 1, 1), "q": (6, 1, 1), "v": (8,), "n": (1, 1), "h": (2, 6, 8), "z": (8,), "o": (2, 1, 8),
+}  # fmt: skip
+"""Shapes of constants by name; v has no negative numbers, and z a zero."""
+
+MERGED = [
+    ("a = MatMul (x, w) y = Mul (a, c)", "x", 1),
+    ("a = MatMul (x, w) y = Mul (e, a)", "x", 1),
+    ("a = MatMul (x, w) b0 = Add (b, a) y = Mul (b0, c)", "x", 2),
+    ("a = MatMul (x, w) b0 = Add (a, b) b1 = Add (b0, c) b2 = Add (m, b1) y = Mul (b2, c)", "x", 2),
+    ("a = MatMul (x, w) y = Div (a, v)", "x", 1),
+    ("a = MatMul (x, w) t0 = Transpose <perm = [1, 0]> (a) y = Mul (t0, n)", "x", 2),
+    ("a = MatMul (t, u) y = Mul (a, n)", "u", 1),
+    ("a = MatMul (x, h) y = Mul (a, c)", "x", 1),
+    ("a = Gemm (x, w, b) y = Mul (a, c)", "x", 1),
+    ("a = Gemm <transB = 1> (x, t, b) y = Mul (a, c)", "x", 1),
+    ("a = Gemm <transB = 1> (x, t) y = Add (a, c)", "x", 1),
+    ("a = Gemm (x, w) s = Mul (a, c) y = Add (s, b)", "x", 1),
+    ("a = Conv <pads = [1, 1, 1, 1]> (i, k) s = Mul (a, p) y = Add (s, p)", "i", 1),
+    ("a = Conv <strides = [2, 2]> (i, k, b) y = Mul (a, n)", "i", 1),
+    ("a = Conv <group = 6> (i, d) s = Add (q, a) y = Mul (s, q)", "i", 1),
+    ("a = Conv (i, k, b) y = BatchNormalization (a, c, m, b, v)", "i", 1),
+    ("a = Gemm (x, w) y = BatchNormalization (a, c, m, b, v)", "x", 1),
+    ("a = MatMul (x, w) b0 = Add (a, b) y = BatchNormalization <epsilon = 0.1> (b0, c, m, b, v)", "x", 2),
+]  # fmt: skip
+
+KEPT = [
+    ("a = Gemm <alpha = 0.5> (x, w) y = Mul (a, c)", "x", "its factor is in the node"),
+    ("a = MatMul (x, w) y = Mul (a, c) z0 = Relu (a)", "x", "it is read twice"),
+    ("a = MatMul (x, w) y = Mul (a, r)", "x", "factors of rows"),
+    ("a = MatMul (x, w) y = Div (c, a)", "x", "it divides by the product"),
+    ("a = MatMul (x, w) y = Div (a, z)", "x", "it divides by 0"),
+    ("a = MatMul (x, w) s = Relu (a) y = Mul (s, c)", "x", "a node that computes is between"),
+    ("a = MatMul (x, w) y = Mul (a, o)", "x", "the product is broadcast"),
+    ("a = Conv (i, k) t0 = Transpose <perm = [0, 2, 3, 1]> (a) y = Mul (t0, c)", "i", "the axis of channels moves"),
+    ("a = MatMul (x, w) b0 = Add (a, x0) y = Mul (b0, c)", "x", "the bias is an input"),
+    ("a = MatMul (x, w) y = BatchNormalization (a, c, m, b, x0)", "x", "its variance is an input"),
+]  # fmt: skip
+
+
+def _model(nodes, given):
+    random = np.random.default_rng(0)
+    inputs = {"x": "float[4,6] x", "u": "float[6,N] u", "i": "float[N,6,5,5] i"}[given] + ", float[8] x0"
+    outputs = "float[] y, float[] z0" if "z0" in nodes else "float[] y"
+    model = parser.parse_model(f"{HEAD} g ({inputs}) => ({outputs}) <int64[1] one = {{1}}> {{ {nodes} }}")
+    for value in model.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    for name, shape in SHAPES.items():
+        array = random.standard_normal(shape).astype(np.float32)
+        array = np.abs(array) + np.float32(0.5) if name == "v" else array * (np.arange(8) > 0) if name == "z" else array
+        model.graph.initializer.append(numpy_helper.from_array(array.astype(np.float32), name))
+    return model
+
+
+def _inputs(model):
+    random = np.random.default_rng(1)
+    constants = {tensor.name for tensor in model.graph.initializer}
+    return {
+        value.name: random.standard_normal([dim.dim_value or 3 for dim in value.type.tensor_type.shape.dim]).astype(
+            "f4"
+        )
+        for value in model.graph.input
+        if value.name not in constants
+    }
+
+
+@pytest.mark.parametrize(("nodes", "given", "count"), MERGED)
+def test_factors_and_biases_are_merged_if_asked(nodes, given, count):
+    model = _model(nodes, given)
+    assert len(slim(model).model.graph.node) >= count
+    merged = slim(model, merges_scales=True)
+    assert len(merged.model.graph.node) == count
+    assert not merged.is_exact
+    assert prove(model, merged.model, runs=False).verdict in ("proved", "rounded")
+    inputs = _inputs(model)
+    for a, b in zip(run(model, inputs), run(merged.model, inputs), strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("nodes", "given", "why"), KEPT)
+def test_other_factors_stay(nodes, given, why):
+    model = _model(nodes, given)
+    assert not any("merged" in str(stage) for stage in slim(model, merges_scales=True).stages)
+
+
+def test_weights_are_rounded_once():
+    """Three factors in a row, each of which would round the weights."""
+    model = _model("a = MatMul (x, w) s = Mul (a, c) t0 = Mul (s, m) y = Mul (t0, b)", "x")
+    merged = slim(model, merges_scales=True).model
+    arrays = {tensor.name: numpy_helper.to_array(tensor).astype(np.float64) for tensor in model.graph.initializer}
+    expected = (arrays["w"] * arrays["c"] * arrays["m"] * arrays["b"]).astype(np.float32)
+    assert [
+        numpy_helper.to_array(tensor).tolist() for tensor in merged.graph.initializer if tensor.name not in arrays
+    ] == [expected.tolist()]
+
+
+def test_weights_that_overflow_stay():
+    model = _model("a = MatMul (x, w) y = Mul (a, c)", "x")
+    for tensor in model.graph.initializer:
+        if tensor.name in ("w", "c"):
+            tensor.CopyFrom(numpy_helper.from_array(np.full(SHAPES[tensor.name], 1e20, np.float32), tensor.name))
+    assert len(slim(model, merges_scales=True).model.graph.node) == 2
+
+
+def test_scales_stay_in_exact_models():
+    with pytest.raises(ValueError, match="leave one of them out"):
+        slim(_model("y = MatMul (x, w)", "x"), exact=True, merges_scales=True)
+    with pytest.raises(dml.ModelError):
+        slim(onnx.ModelProto(), merges_scales=True)
