@@ -48,7 +48,7 @@ static int K(in_range)(const char *at, int type, int64_t n, int64_t size) {
 /* Add `stride · index` to offsets; `inner`, if not NULL, has an additional offset of each index's address. */
 #define ANYDML_RESOLVE(name, type, wraps) \
 static void K(resolve_##name)(const anydml_lookup *l, const char *at, int64_t b1, int64_t n1, int64_t b0, int64_t n0, \
-                              const int64_t *inner, int64_t *sum, uint8_t *skipped, int is_first) { \
+                              const int64_t *inner, int64_t *sum, uint8_t *skipped) { \
   const int64_t size = l->size, stride = l->stride; \
   int outside = 0; \
   for (int64_t i1 = 0; i1 < n1; i1++, at += b1) { \
@@ -57,7 +57,7 @@ static void K(resolve_##name)(const anydml_lookup *l, const char *at, int64_t b1
         type v; memcpy(&v, at + i * sizeof(type), sizeof(type)); \
         int64_t x = ANYDML_INDEX_##wraps(v, size); \
         x = x < 0 ? 0 : x >= size ? size - 1 : x; \
-        sum[i] = x * stride + (is_first ? 0 : sum[i]); \
+        sum[i] += x * stride; \
       } \
       if (l->refused && !K(in_range)(at, wraps ? -(int)sizeof(type) : (int)sizeof(type), n0, size)) outside = 1; \
     } else for (int64_t i = 0; i < n0; i++) { \
@@ -67,7 +67,7 @@ static void K(resolve_##name)(const anydml_lookup *l, const char *at, int64_t b1
         if (l->outside == ANYDML_SKIP) { skipped[i] = 1; x = 0; } else outside |= !(l->outside == ANYDML_REFUSE && skipped && skipped[i]); \
         x = x < 0 ? 0 : x >= size ? size - 1 : x; \
       } \
-      sum[i] = x * stride + (is_first ? 0 : sum[i]); \
+      sum[i] += x * stride; \
     } \
     sum += n0; \
     if (inner) inner += n0; \
@@ -108,14 +108,11 @@ static int K(offsets_of)(const anydml_task *s, K(offsets) *o, const int64_t *c, 
   int skips = 0, nested = 0;
   for (int k = 0; k < m->lookups; k++) {
     skips |= m->lookup[k].outside == ANYDML_SKIP;
-    if (m->lookup[k].into >= 0) { memset(o->at[(int)m->lookup[k].into], 0, (size_t)n * 8); nested |= 1 << m->lookup[k].into; }
+    if (m->lookup[k].into >= 0) { K(stride_offsets)(o->at[(int)m->lookup[k].into], 0, 1, 0, n); nested |= 1 << m->lookup[k].into; }
   }
   if (has_tos) K(stride_offsets)(o->to, s->a1, n1, s->a0, n0);
-  /* If the source has strides of 0, its first lookup sets the offsets that others add to. */
-  int is_still = !s->b0 && (!s->b1 || n1 == 1) && !m->pattern;
-  if (is_still) { is_still = 0; for (int k = 0; k < m->lookups; k++) is_still |= m->lookup[k].into == -1; }
-  if (!is_still) K(stride_offsets)(o->from, s->b1, n1, s->b0, n0);
-  if (skips) memset(o->skipped, 0, (size_t)n);
+  K(stride_offsets)(o->from, s->b1, n1, s->b0, n0);
+  for (int64_t i = 0; skips && i < n; i++) o->skipped[i] = 0;
   for (int k = 0; k < m->lookups; k++) {
     const anydml_lookup *l = m->lookup + k;
     const int64_t b1 = K(line_stride)(m, l), b0 = K(element_stride)(m, l);
@@ -123,14 +120,12 @@ static int K(offsets_of)(const anydml_task *s, K(offsets) *o, const int64_t *c, 
     int64_t *sum = l->into == -1 ? o->from : l->into == -2 ? o->to : o->at[(int)l->into];
     const int64_t *inner = nested >> k & 1 ? o->at[k] : NULL;
     uint8_t *skipped = skips ? o->skipped : NULL;
-    const int is_first = is_still && l->into == -1;
-    if (is_first) is_still = 0;
     switch (l->type) {
-      case 1: K(resolve_u1)(l, at, b1, n1, b0, n0, inner, sum, skipped, is_first); break;
-      case 4: K(resolve_u4)(l, at, b1, n1, b0, n0, inner, sum, skipped, is_first); break;
-      case -4: K(resolve_i4)(l, at, b1, n1, b0, n0, inner, sum, skipped, is_first); break;
-      case 8: K(resolve_u8)(l, at, b1, n1, b0, n0, inner, sum, skipped, is_first); break;
-      default: K(resolve_i8)(l, at, b1, n1, b0, n0, inner, sum, skipped, is_first); break;
+      case 1: K(resolve_u1)(l, at, b1, n1, b0, n0, inner, sum, skipped); break;
+      case 4: K(resolve_u4)(l, at, b1, n1, b0, n0, inner, sum, skipped); break;
+      case -4: K(resolve_i4)(l, at, b1, n1, b0, n0, inner, sum, skipped); break;
+      case 8: K(resolve_u8)(l, at, b1, n1, b0, n0, inner, sum, skipped); break;
+      default: K(resolve_i8)(l, at, b1, n1, b0, n0, inner, sum, skipped); break;
     }
   }
   return skips;
@@ -162,7 +157,7 @@ static void K(copies_streamed)(K(sink) *sink, const char *from, const int64_t *f
 static void K(lookup_plane)(const anydml_task *s, const int64_t *c, int64_t i1, int64_t i0, char *to, const char *from, int64_t n1, int64_t n0) {
   const anydml_move *m = s->move;
   const int64_t e = s->element;
-  int nested = 0, has_tos = 0, is_shared = m->rank > 1, is_far = 0, is_single = !s->pattern && !s->streamed && n0 >= ANYDML_SINGLE_FROM;
+  int nested = 0, has_tos = 0, is_shared = m->rank > 1, is_single = !s->pattern && !s->streamed && n0 >= ANYDML_SINGLE_FROM;
   if (K(try_by_index)(s, c, i1, i0, to, from, n1, n0)) return;
   for (int k = 0; k < m->lookups; k++) {
     const anydml_lookup *l = m->lookup + k;
@@ -170,12 +165,11 @@ static void K(lookup_plane)(const anydml_task *s, const int64_t *c, int64_t i1, 
     has_tos |= l->into == -2 || l->outside == ANYDML_SKIP;
     is_shared &= !K(line_stride)(m, l);
     is_single &= !K(element_stride)(m, l);
-    is_far |= (l->stride < 0 ? -l->stride : l->stride) * l->size > ANYDML_PREFETCH_FROM;
   }
-  /* Lines of a destination without lookups have one stride in common, or are processed one by one. */
+  /* Lines of a destination without lookups follow each other, or are processed one by one. */
   const int follows = n1 == 1 || (s->a1 == s->a0 * s->n0 && n0 == s->n0);
   is_shared &= !has_tos && !s->pattern && n1 > 1;
-  has_tos |= s->pattern || (!is_shared && !follows && n0 < ANYDML_SHORT_LINE);
+  has_tos |= s->pattern != 0;
   const int64_t most = nested ? ANYDML_NESTED : ANYDML_SEGMENT;
   K(offsets) o;
   if (is_single) {
@@ -217,8 +211,6 @@ static void K(lookup_plane)(const anydml_task *s, const int64_t *c, int64_t i1, 
       char *t = to + i * s->a1 + j * s->a0;
       const char *f = from + i * s->b1 + j * s->b0;
       int skips = K(offsets_of)(s, &o, c, i1 + i, i0 + j, lines, count, has_tos);
-      if (is_far && e <= 64 && !skips && !s->pattern)
-        for (int64_t k = 0; k < lines * count; k++) { __builtin_prefetch(f + o.from[k], 0, 3); if (e > 16) __builtin_prefetch(f + o.from[k] + e - 1, 0, 3); }
       if (s->pattern || skips) K(copies_one_by_one)(s, t, o.to, f, o.from, skips ? o.skipped : NULL, lines * count);
       else if (is_streamed) {
         K(sink_from)(&sink, t, end);
