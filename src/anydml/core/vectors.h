@@ -34,11 +34,6 @@ static __attribute__((noinline)) void K(copy_more)(char *to, const char *from, i
   const int64_t w = K(W);
   if (n >= ANYDML_LONG) { memcpy(to, from, (size_t)n); return; }
   int64_t i = 0;
-  if (n >= 8 * w && (uintptr_t)to & (w - 1)) {
-    /* Stores that cross cache lines take twice as long. */
-    ANYDML_PUT(K(vec), to, from);
-    i = -(uintptr_t)to & (w - 1);
-  }
   for (; i + 4 * w <= n; i += 4 * w) {
     K(vec) p = *(const K(vec) *)(from + i), q = *(const K(vec) *)(from + i + w);
     K(vec) r = *(const K(vec) *)(from + i + 2 * w), s = *(const K(vec) *)(from + i + 3 * w);
