@@ -58,11 +58,9 @@ enum {
   ANYDML_FORESEEN = 128,   /* so many at a time */
   ANYDML_COLUMN = 4 << 10,  /* elements of an axis whose lines of one column stay in the L2 cache */
   ANYDML_FAR_COLUMNS = 128, /* columns of such an axis that are looked up at a time */
-  ANYDML_PREFETCH_FROM = 256 << 10,  /* bytes of an axis from which its elements are prefetched */
   ANYDML_SEGMENT = 2048,   /* indices resolved at a time */
   ANYDML_NESTED = 128,     /* likewise if indices depend on others */
   ANYDML_SINGLE_FROM = 8,  /* elements of a line from which one index for all is resolved first */
-  ANYDML_SHORT_LINE = 512, /* elements of a line up to which several lines are resolved at a time */
   ANYDML_DIRECT = 2,       /* non-temporal stores directly from registers */
   ANYDML_LONG_LINE = 8 << 10, /* bytes of a line from which the rows before its first cache line are interleaved aside */
   ANYDML_ROWS_FROM = 128 << 10, /* bytes of a column from which rows are written one by one by plain stores */
@@ -70,10 +68,8 @@ enum {
   ANYDML_ELEMENT = 128,    /* bytes of the longest element with a specialized loop */
 };
 
-/* The kernels of an instruction set, and those of the next narrower vectors, or NULL. */
-typedef struct anydml_kernels anydml_kernels;
-struct anydml_kernels {
-  const anydml_kernels *narrower;
+/* The kernels of an instruction set. */
+typedef struct {
   const char *name;
   int64_t width;           /* bytes of a vector */
   anydml_plane elements[ANYDML_ELEMENT + 1], rows, rows_packed, elements_packed, fill, repeat_element, mirror, mirror_uneven, transpose[9];
@@ -81,10 +77,8 @@ struct anydml_kernels {
   void (*put_numbers)(const void *, int64_t, int64_t);
   void (*run)(char *, const char *, int64_t);
   void (*side_by_side)(const anydml_task *, int64_t, int64_t), (*interleave)(const anydml_task *, int64_t, int64_t), (*transpose_streamed)(const anydml_task *, int64_t, int64_t);
-  anydml_interleave_vector interleave_vector;
-  anydml_interleave_block interleave_blocks, interleave_whole;
-  int window;              /* bytes that interleave_vector loads at a time */
-};
+  anydml_interleave_block interleave_blocks, interleave_whole; /* the second is NULL without VBMI */
+} anydml_kernels;
 
 /* Keep a number in a scalar register: gather instructions are slower than separate loads. */
 #define ANYDML_SCALAR(x) __asm__("" : "+r"(x))
@@ -104,7 +98,6 @@ struct anydml_kernels {
 #endif
 
 #define ANYDML_ISA v2
-#define ANYDML_NARROWER NULL
 #define ANYDML_LANES 1
 #ifdef __x86_64__
 #define ANYDML_NAME "x86-64-v2"
@@ -112,14 +105,12 @@ ANYDML_FOR("ssse3,sse4.1,sse4.2,popcnt")
 #include "kernels_isa.h"
 ANYDML_END
 #define ANYDML_ISA v3
-#define ANYDML_NARROWER &anydml_kernels_v2
 #define ANYDML_LANES 2
 #define ANYDML_NAME "x86-64-v3"
 ANYDML_FOR("avx2,bmi,bmi2,lzcnt,movbe,fma,f16c,popcnt")
 #include "kernels_isa.h"
 ANYDML_END
 #define ANYDML_ISA v4
-#define ANYDML_NARROWER &anydml_kernels_v3
 #define ANYDML_LANES 4
 #define ANYDML_NAME "x86-64-v4"
 ANYDML_FOR("avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,bmi,bmi2,lzcnt,movbe,fma,f16c,popcnt")
@@ -145,11 +136,7 @@ static void anydml_choose(const char *limit, int64_t stream_from) {
   if (has >= 3 && most >= 3) anydml_chosen = &anydml_kernels_v3;
   if (has >= 4 && most >= 4) {
     anydml_chosen_kernels = anydml_kernels_v4;
-    if (has >= 5) {
-      anydml_chosen_kernels.interleave_vector = anydml_interleave_windows_v4;
-      anydml_chosen_kernels.interleave_whole = anydml_interleave_whole_v4;
-      anydml_chosen_kernels.window = 64;
-    }
+    if (has >= 5) anydml_chosen_kernels.interleave_whole = anydml_interleave_whole_v4;
     anydml_chosen = &anydml_chosen_kernels;
   }
 #endif

@@ -8,7 +8,6 @@
 #include "numbers.h"
 
 static const anydml_kernels K(kernels) = {
-  .narrower = ANYDML_NARROWER,
   .name = ANYDML_NAME,
   .width = K(W),
   .elements = {[1] = K(elements1), [2] = K(elements2), [3] = K(elements3), [4] = K(elements4), [6] = K(elements6), [8] = K(elements8),
@@ -18,7 +17,7 @@ static const anydml_kernels K(kernels) = {
   .transpose = {[1] = K(transpose), [2] = K(transpose), [3] = K(transpose), [4] = K(transpose), [8] = K(transpose)},
   .transpose_streamed = K(transpose_streamed),
   .put_numbers = K(put_numbers), .run = K(copy), .side_by_side = K(side_by_side),
-  .lookup_plane = K(lookup_plane), .select = K(select_plane), .check = K(check), .interleave = K(interleave), .interleave_vector = K(interleave_vector), .interleave_blocks = K(interleave_blocks), .window = 16,
+  .lookup_plane = K(lookup_plane), .select = K(select_plane), .check = K(check), .interleave = K(interleave), .interleave_blocks = K(interleave_blocks),
 };
 #undef ANYDML_ZIP
 #undef ANYDML_LOW
@@ -26,6 +25,5 @@ static const anydml_kernels K(kernels) = {
 #undef ANYDML_LARGE
 #undef ANYDML_PICK
 #undef ANYDML_NAME
-#undef ANYDML_NARROWER
 #undef ANYDML_LANES
 #undef ANYDML_ISA

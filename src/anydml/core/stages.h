@@ -120,7 +120,7 @@ static const char *anydml_task_name(const anydml_task *s) {
   const anydml_kernels *k = anydml_chosen;
   if (s->work == anydml_planes && s->lookup_plane == k->select) return "select";
   if (s->work == anydml_planes && s->lookup_plane) return s->move->pattern ? "scattered fill" : "look-up";
-  for (const anydml_kernels *n = k; n; n = n->narrower) if (s->work == n->interleave) return "interleave";
+  if (s->work == k->interleave) return "interleave";
   if (s->work == k->transpose_streamed) return "transpose";
   if (s->work == anydml_copy_or_fill_runs) return "runs";
   if (s->work == k->side_by_side) return "rows";
