@@ -179,16 +179,7 @@ def copy(make, to, x):
 
 def store(make, x):
     """Copy a view to the next result."""
-    _begin_result(make, x.rank, x.sizes)
-    c: cython.pointer(Call) = make.call
-    if make.is_trial:
-        return 0
-    if x.lookups:
-        to: Box
-        to.data, to.rank, to.lookups = c.to.data, c.to.rank, 0
-        to.strides = cython.cast(cython.pointer(int64_t), c.to.strides)
-        return copy_looked_up(make, cython.address(to), x)
-    return add_move(c, c.to.data, x.data, x.rank, x.sizes, c.to.strides, x.strides)
+    return copy(make, result(make, sizes(make, x), cython.NULL), x)
 
 
 def fill(make, to, value):
