@@ -107,12 +107,6 @@ class Entry:
         if self.is_list:
             self.run += [f"if arguments.read_all(make, {self.arrays[0]}_items): return 0"]
             return "(<verbs.Shapes *>&make.inputs)[0]", "make.inputs"
-        if len(self.arrays) == 1:
-            self.run += [
-                f"cdef verbs.Box *view = arguments.read_one(make, {self.arrays[0]})",
-                "if view == NULL: return 0",
-            ]
-            return "<verbs.Integers *>view", "view"
         self.run += [f"if arguments.read_first(make, {self.arrays[0]}, {len(self.arrays)}): return 0"]
         for name in self.arrays[1:]:
             kind = {"Array": "SAME", "Mask": "MASK"}.get(self.kinds.get(name, ""), "INDICES")

@@ -77,7 +77,6 @@ cdef class HostIntegers:
 cdef HostIntegers read_host_integers(object items)
 cdef object with_counts(object result, list counts)
 cdef object as_indices(object indices)
-cdef Box *read_one(Maker *make, object x) except? NULL
 cdef int read_first(Maker *make, object x, int64_t count) except -1
 cdef int read_next(Maker *make, object x, int kind) except -1
 cdef Box *_box(Maker *make, const View *v, int type) except NULL

@@ -89,16 +89,9 @@ def as_indices(indices):
     return indices
 
 
-def read_one(make, x):
-    """Read the only array; NULL if it is left to Python."""
-    if read_array(x, make.call.x, make.call.kind) or make.item_size not in (0, make.call.kind.element):
-        return cython.NULL
-    return _box(make, make.call.x, 0)
-
-
 def read_first(make, x, count):
-    """Read the first of several arrays; returns 1 if it is left to Python."""
-    if read_array(x, make.call.x, make.call.kind):
+    """Read the first of some arrays; returns 1 if it is left to Python."""
+    if read_array(x, make.call.x, make.call.kind) or make.item_size not in (0, make.call.kind.element):
         return 1
     make.first = cython.cast(cython.pointer(PyObject), x)
     make.inputs.at = cython.cast(cython.pointer(cython.pointer(Box)), room(make, count))
@@ -146,21 +139,16 @@ def read_all(make, arrays):
     Their sizes along any axis add up to less than 2⁶²; those of broadcast arrays may not.
     """
     count: cython.Py_ssize_t = len(arrays)
-    if read_array(arrays[0], make.call.x, make.call.kind):
+    if read_first(make, arrays[0], count):
         return 1
-    next_view: View
-    v: cython.pointer(View) = make.call.x
-    make.inputs.at = cython.cast(cython.pointer(cython.pointer(Box)), room(make, count))
-    make.inputs.count = count
+    for k in range(1, count):
+        if read_next(make, arrays[k], SAME):
+            return 1
     for k in range(count):
-        if k:
-            v = cython.address(next_view)
-            if read_same_kind(arrays[k], v, make.call.kind):
+        x = make.inputs.at[k]
+        for d in range(x.rank):
+            if x.sizes[d] > (cython.cast(int64_t, 1) << 62) // count:
                 return 1
-        for d in range(v.rank):
-            if v.sizes[d] > (cython.cast(int64_t, 1) << 62) // count:
-                return 1
-        make.inputs.at[k] = _box(make, v, 0)
     return 0
 
 
