@@ -1,5 +1,4 @@
 from libc.stdint cimport int64_t, uint64_t
-from anydml.core.arrays cimport View
 from anydml.core.pool cimport Work
 from numpy cimport dtype
 
@@ -22,7 +21,6 @@ cdef extern from "nonzero_search.h" nogil:
     void anydml_coordinates(const void *plan, int64_t first, int64_t last) noexcept
     void anydml_items(const void *plan, int64_t first, int64_t last) noexcept
 
-cdef object all_coordinates(View *v, int64_t size, uint64_t mask, dtype kind)
 cdef object find_coordinates(Search *search, int rank, const int64_t *shape, dtype kind)
 cdef bytes count_found(Search *search)
 cdef int write_found(Search *search, Work work) except -1

@@ -11,14 +11,13 @@ from cython.cimports.anydml.core.arrays import (
     numpy_dtype,
     read_array,
     read_mask,
-    read_ndarray,
 )
 from cython.cimports.anydml.core.memory import new_array
 from cython.cimports.anydml.core.moving import run_plan
 from cython.cimports.anydml.core.signatures import is_packed
 from cython.cimports.anydml.core.tensors import Library, library_of
 from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from cython.cimports.numpy import PyArray_BYTES, PyArray_ITEMSIZE, import_array, ndarray, npy_intp
+from cython.cimports.numpy import PyArray_BYTES, import_array, ndarray, npy_intp
 
 from anydml.core.rules import gather
 
@@ -37,14 +36,17 @@ FIND_EFFORT = cython.declare(int64_t, 6)
 """Effort of testing one element, in bytes that a plain copy writes in the same time."""
 
 
-def nonzero(x):
-    """Return the coordinates of nonzero elements as `coordinates`, INT64, in x's library; None to fall back to Python.
+def nonzero(x, dtype=INT64):
+    """Return the coordinates of nonzero elements, one row each, in row-major order; None to fall back to Python.
 
     Args:
         x: array of any library.
+        dtype: dtype of the coordinates, of 4 or 8 bytes.
     """
+    search: Search
     kind: Kind
     v: View
+    shape: int64_t[2]
     if read_array(x, cython.address(v), cython.address(kind)):
         return None
     if not v.rank or not is_packed(cython.address(v), 0, kind.element):
@@ -52,35 +54,14 @@ def nonzero(x):
     mask = MASKS.get(numpy_dtype(cython.address(kind)))
     if mask is None:
         return None
-    rows = all_coordinates(cython.address(v), kind.element, mask, INT64)
-    library: Library = library_of(x)
-    return rows if library is None else library.from_lengths(rows)
-
-
-def coordinates(x: ndarray, mask: uint64_t, kind: dtype):
-    """Return the coordinates of nonzero elements, one row each, in row-major order.
-
-    Args:
-        x: contiguous, of at least one dimension, with elements of 1, 2, 4 or 8 bytes.
-        mask: mask of the bits that make an element nonzero.
-        kind: dtype of the coordinates, of 4 or 8 bytes.
-    """
-    v: View
-    read_ndarray(x, cython.address(v))
-    return all_coordinates(cython.address(v), PyArray_ITEMSIZE(x), mask, kind)
-
-
-def all_coordinates(v, size, mask, kind):
-    """Return the coordinates of the nonzero elements of a packed array, whose elements have `size` bytes."""
-    search: Search
-    shape: int64_t[2]
     search.elements, search.rank, search.sizes = v.data, v.rank, v.sizes
     search.element_count = element_count(v.rank, v.sizes)
-    search.element_size = size
-    search.mask = mask
+    search.element_size, search.mask = kind.element, mask
     _memory = count_found(cython.address(search))
     shape[0], shape[1] = search.found_before[search.block_count], search.rank
-    return find_coordinates(cython.address(search), 2, shape, kind)
+    rows = find_coordinates(cython.address(search), 2, shape, dtype)
+    library: Library = library_of(x)
+    return rows if library is None else library.from_lengths(rows)
 
 
 def find_coordinates(search, rank, shape, kind):

@@ -27,19 +27,12 @@ def argwhere(x: Array, dtype: np.dtype[Any] = np.dtype(np.int64)) -> Array:  # n
         flags[once.nonzero()] = True
         x = np.broadcast_to(flags, x.shape)
     if nonzero_search is not None and x.ndim and (x.dtype.kind in "biufc" or x.dtype.isbuiltin == 2):
-        numbers, mask = _words_and_mask(x)
-        coordinates: Array = nonzero_search.coordinates(numbers, mask, dtype)
-        return coordinates
+        coordinates: Array | None = nonzero_search.nonzero(x, dtype)
+        if coordinates is None:
+            # Signaling NaNs must not warn.
+            with np.errstate(invalid="ignore"):
+                flags = np.not_equal(x, 0, out=empty(x.shape, np.dtype(np.bool_)))
+            coordinates = nonzero_search.nonzero(flags, dtype)
+        return coordinates  # type: ignore[return-value]  # flags are packed
     # NumPy returns a transposed view; results must be contiguous.
     return np.argwhere(x).astype(dtype, "C")
-
-
-def _words_and_mask(x: Array) -> tuple[Array, int]:
-    """Return the packed words to search, the array or flags of its elements, and the bits of a word to test."""
-    mask = nonzero_search.MASKS.get(x.dtype)
-    if x.flags.c_contiguous and mask is not None:
-        return x, mask
-    flags = empty(x.shape, np.dtype(np.bool_))
-    # Signaling NaNs must not warn.
-    with np.errstate(invalid="ignore"):
-        return np.not_equal(x, 0, out=flags), nonzero_search.ALL_BITS
