@@ -19,31 +19,27 @@ from anydml.tracing.refusing import fuse_error, refusal
 from anydml.tracing.trace import TracedArray
 
 
-def pixel_shuffle(x: TracedArray, upscale_factor: int, is_depth_last: bool = False) -> TracedArray:
-    """Rearrange ``(…, C·r², H, W)``, or ``(…, r²·C, H, W)`` if `is_depth_last`, to ``(…, C, H·r, W·r)``."""
+def pixel_shuffle(x: TracedArray, upscale_factor: int) -> TracedArray:
+    """Rearrange ``(…, C·r², H, W)`` to ``(…, C, H·r, W·r)``."""
     by = operator.index(upscale_factor)
     *batch, channels, height, width = _image(x)
     if by <= 0 or channels % (by * by):
         raise fuse_error(f"{channels} channels are not divisible by {by} · {by}")
     rank, channels_left = len(batch), channels // (by * by)
-    blocks, order = (
-        ((by, by, channels_left), (2, 3, 0, 4, 1)) if is_depth_last else ((channels_left, by, by), (0, 3, 1, 4, 2))
-    )
-    divided = reshape(x, (*batch, *blocks, height, width))
-    permuted = permute(divided, [*range(rank), *(rank + k for k in order)])
+    divided = reshape(x, (*batch, channels_left, by, by, height, width))
+    permuted = permute(divided, [*range(rank), *(rank + k for k in (0, 3, 1, 4, 2))])
     return reshape(permuted, (*batch, channels_left, height * by, width * by))
 
 
-def pixel_unshuffle(x: TracedArray, downscale_factor: int, is_depth_last: bool = False) -> TracedArray:
-    """Rearrange ``(…, C, H·r, W·r)`` to ``(…, C·r², H, W)``, or to ``(…, r²·C, H, W)`` if `is_depth_last`."""
+def pixel_unshuffle(x: TracedArray, downscale_factor: int) -> TracedArray:
+    """Rearrange ``(…, C, H·r, W·r)`` to ``(…, C·r², H, W)``."""
     by = operator.index(downscale_factor)
     *batch, channels, height, width = _image(x)
     if by <= 0 or height % by or width % by:
         raise fuse_error(f"{height} rows and {width} columns do not divide into blocks of {by} by {by}")
     rank, rows, columns = len(batch), height // by, width // by
     divided = reshape(x, (*batch, channels, rows, by, columns, by))
-    order = (2, 4, 0, 1, 3) if is_depth_last else (0, 2, 4, 1, 3)
-    permuted = permute(divided, [*range(rank), *(rank + k for k in order)])
+    permuted = permute(divided, [*range(rank), *(rank + k for k in (0, 2, 4, 1, 3))])
     return reshape(permuted, (*batch, channels * by * by, rows, columns))
 
 

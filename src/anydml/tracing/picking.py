@@ -98,7 +98,12 @@ def pick_along(x: TracedArray, indices: TracedArray, axis: int, outside: Outside
     _check(x, indices, axis, outside)
     if not indices.count:
         return x.new_array(Value(indices.shape, x.itemsize, ()))
-    return apply_rule(gather_elements_rule, x, ValueView(indices.value, indices.element.name), axis, outside)[0]
+    return apply_rule(gather_elements_rule, x, index_view(indices), axis, outside)[0]
+
+
+def index_view(indices: TracedArray) -> ValueView:
+    """Return indices as the view that rules take."""
+    return ValueView(indices.value, indices.element.name)
 
 
 def _check(x: TracedArray, indices: TracedArray, axis: int, outside: Outside) -> None:

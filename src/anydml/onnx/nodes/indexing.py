@@ -9,11 +9,11 @@ from anydml.onnx.graph import Node
 from anydml.onnx.graph_values import Sizes, Tensor
 from anydml.onnx.lowering import LoweringContext
 from anydml.onnx.nodes.node_arguments import INDEX_BYTES, check_range, out_of_range_treatment
+from anydml.operators.gather_nd import gather_nd_rule
 from anydml.text import count_noun
 from anydml.tracing import picking
-from anydml.tracing.array_verbs import broadcast
+from anydml.tracing.array_verbs import apply_rule, broadcast
 from anydml.tracing.axes import ravel
-from anydml.tracing.join_split import unstack
 from anydml.tracing.selecting import within
 
 
@@ -75,14 +75,8 @@ def pick_points(node: Node, ctx: LoweringContext, x: Tensor, indices: Tensor) ->
         raise node.error("data has no elements, but there are indices", "data", "data must have an element to read")
     if 0 in shape or not ctx.runs:
         return ctx.empty_result(node, shape, x.dtype)
-    # Batch axes are looked up, too, by their own coordinates, so that there is one lookup per axis.
-    rank, places = len(indices.shape) - 1, []
-    ctx.require_memory(node, INDEX_BYTES * sum(x.shape[:batch]))
-    for k in range(batch):
-        counting = np.arange(x.shape[k], dtype=np.int64).reshape(-1, *(1,) * (rank - k - 1))
-        places.append((k, broadcast(ctx.constant(counting), indices.shape[:-1])))
-    places += [(batch + k, column) for k, column in enumerate(unstack(index, rank))]
-    return ctx.result(node, picking.pick_points(array, places, out_of_range_treatment(indices)))
+    outside = out_of_range_treatment(indices)
+    return ctx.result(node, apply_rule(gather_nd_rule, array, picking.index_view(index), batch, outside)[0])
 
 
 def check_tuples(node: Node, data: Sizes, indices: Sizes, batch: int = 0, min_length: int = 1) -> int:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from anydml.onnx.graph import Node
 from anydml.onnx.graph_values import Tensor
 from anydml.onnx.lowering import LoweringContext
+from anydml.operators.depth_space import blocks_rule
 from anydml.text import count_noun
-from anydml.tracing.images import pixel_shuffle, pixel_unshuffle
+from anydml.tracing.array_verbs import apply_rule
 
-ORDERS = ("DCR", "CRD")
+WORDS = {"DCR": "depth_column_row", "CRD": "column_row_depth"}
+"""The operators' names of the orders."""
 
 
 def block_order(node: Node) -> str:
     """Return the attribute `mode`; before version 11 of DepthToSpace and 28 of SpaceToDepth, it is DCR."""
-    return node.word("mode", ORDERS) or "DCR"
+    return node.word("mode", (*WORDS,)) or "DCR"
 
 
 def _blocksize(node: Node, x: Tensor) -> int:
@@ -32,7 +34,7 @@ def depth_to_space(node: Node, ctx: LoweringContext, x: Tensor) -> Tensor:
     if c % size**2:
         message = f"data has {count_noun(c, 'channel')}, which blocksize² = {size**2} does not divide"
         raise node.error(message, "input", "blocksize² must divide the number of channels")
-    return ctx.result(node, pixel_shuffle(ctx.array(x), size, is_depth_last=block_order(node) == "DCR"))
+    return ctx.result(node, apply_rule(blocks_rule, ctx.array(x), size, WORDS[block_order(node)], True)[0])
 
 
 def space_to_depth(node: Node, ctx: LoweringContext, x: Tensor) -> Tensor:
@@ -42,4 +44,4 @@ def space_to_depth(node: Node, ctx: LoweringContext, x: Tensor) -> Tensor:
     if height % size or width % size:
         message = f"{count_noun(height, 'row')} and {count_noun(width, 'column')} do not divide by {size}"
         raise node.error(message, "input", "blocksize must divide both")
-    return ctx.result(node, pixel_unshuffle(ctx.array(x), size, is_depth_last=block_order(node) == "DCR"))
+    return ctx.result(node, apply_rule(blocks_rule, ctx.array(x), size, WORDS[block_order(node)], False)[0])

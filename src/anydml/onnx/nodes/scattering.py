@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import numpy as np
 
+from anydml.moves.value_maker import ValueView
 from anydml.onnx.graph import Node
-from anydml.onnx.graph_values import Sizes, Tensor
+from anydml.onnx.graph_values import Tensor
 from anydml.onnx.lowering import LoweringContext, check_bytes
 from anydml.onnx.nodes.indexing import check_elements, check_tuples
 from anydml.onnx.nodes.node_arguments import check_range, out_of_range_treatment, scalar
 from anydml.onnx.nodes.shaping import broadcast_sizes
 from anydml.onnx.tensor_protos import numpy_type
-from anydml.tracing.array_verbs import broadcast, reshape
-from anydml.tracing.indexing import indexed
-from anydml.tracing.join_split import unstack
+from anydml.operators.scatter import scatter_rule
+from anydml.operators.scatter_nd import scatter_nd_rule
+from anydml.tracing.array_verbs import apply_rule, broadcast, reshape
+from anydml.tracing.picking import index_view
 from anydml.tracing.putting import Along, AtIndices, choose_by_mask, put, triangle
 from anydml.tracing.selecting import diagonal_at
 
@@ -45,9 +47,8 @@ def scatter_elements(node: Node, ctx: LoweringContext, x: Tensor, indices: Tenso
         raise node.error(message, "updates", "updates and indices must have the same shape")
     check_range(node, ctx, indices, x.shape[axis], axis)
     array, index, new = ctx.arrays(x, indices, updates)
-    places: list[Along | AtIndices] = [*map(Along, range(len(x.shape)))]
-    places[axis] = AtIndices(index, out_of_range_treatment(indices, "skip"))
-    return ctx.result(node, put(array, new, places))
+    outside = out_of_range_treatment(indices, "skip")
+    return ctx.result(node, apply_rule(scatter_rule, array, ValueView(new.value), index_view(index), axis, outside)[0])
 
 
 def scatter_nd(node: Node, ctx: LoweringContext, x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
@@ -58,26 +59,13 @@ def scatter_nd(node: Node, ctx: LoweringContext, x: Tensor, indices: Tensor, upd
     if updates.shape != shape:
         message = f"updates have shape {list(updates.shape)}, but what they replace has {list(shape)}"
         raise node.error(message, "updates", "updates must have the indices' sizes but the last, then the data's")
-    if not count:
-        return _last_update(node, ctx, x, updates, indices.shape[:-1])
     for k in range(count):
         check_range(node, ctx, indices, x.shape[k], k, column=k, is_checked=0 not in shape)
     array, index, new = ctx.arrays(x, indices, updates)
     if 0 in shape:
         return ctx.result(node, array)
-    trailing_rank, last = len(x.shape) - count, len(indices.shape) - 1
-    columns = [reshape(column, (*column.shape, *(1,) * trailing_rank)) for column in unstack(index, last)]
-    places: list[Along | AtIndices] = [
-        AtIndices(broadcast(column, shape), out_of_range_treatment(indices, "skip")) for column in columns
-    ]
-    places += [Along(last + k) for k in range(trailing_rank)]
-    return ctx.result(node, put(array, new, places))
-
-
-def _last_update(node: Node, ctx: LoweringContext, x: Tensor, updates: Tensor, counts: Sizes) -> Tensor:
-    """Return the last update, or the data if there is none: indices without coordinates replace all of the data."""
-    array = ctx.array(x if 0 in counts else updates)
-    return ctx.result(node, array if 0 in counts else indexed(array, tuple(n - 1 for n in counts)))
+    outside = out_of_range_treatment(indices, "skip")
+    return ctx.result(node, apply_rule(scatter_nd_rule, array, ValueView(new.value), index_view(index), outside)[0])
 
 
 def tensor_scatter(
