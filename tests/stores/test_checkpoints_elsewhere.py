@@ -246,7 +246,11 @@ def test_after_a_kill_on_the_way_what_has_arrived_is_not_sent_again(s3, model, t
     # What is on its way has no name yet.
     assert len(before) == files
     time.sleep(1.1)
-    stores.reshard(model, s3, scratch=tmp_path / "scratch", shards=3).run()
+    plan = stores.reshard(model, s3, scratch=tmp_path / "scratch", shards=3)
+    again = [remark.split('"')[1] for remark in plan.remarks if remark.startswith("sends ")]
+    # What had arrived is not among these, and what was not begun is sent for the first time.
+    assert again == [sorted({each.name for each in model.iterdir()} - {"model.safetensors.index.json"})[files]]
+    plan.run()
     after = arrived()
     assert {name: after[name] for name in before} == before
     assert all(after[name] > max(before.values()) for name in after.keys() - before.keys() if before)

@@ -12,6 +12,7 @@ from stores.test_opening import indexed, written
 import anydml as dml
 from anydml import stores
 from anydml.stores import reshard
+from anydml.stores.resharding import consolidate
 
 HEADS, KV_HEADS, SIZE, HIDDEN = 8, 2, 4, 48
 
@@ -296,6 +297,14 @@ def test_the_function_of_pytorch_is_replaced(tmp_path):
     assert_equal(stores.open(tmp_path / "ours"), {name: store.read() for name, store in theirs.items()})
     with pytest.raises(dml.ModelError, match='no tensor "none"'):
         consolidate_safetensors_files(str(tmp_path / "in"), str(tmp_path / "ours"), {"none": 1})
+
+
+@pytest.mark.parametrize("number", [0, -1])
+def test_files_are_numbered_from_one(tmp_path, number):
+    written(tmp_path / "in.safetensors", {"a": np.ones(3), "b": np.zeros(3)})
+    with pytest.raises(dml.ModelError, match=f"would have file {number}: the numbers of files begin at 1"):
+        consolidate(tmp_path / "in.safetensors", tmp_path / "out", {"a": 1, "b": number})
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

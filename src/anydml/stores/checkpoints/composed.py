@@ -240,13 +240,18 @@ def program_of(composer: Composer, parts: Parts) -> tuple[CompactProgram, list[S
 
 def _moves(value: Value, sources: int) -> tuple[Any, ...]:
     """Return the moves of a value to one operand; sources are the operands before, constants those after this one."""
-    strides = Layout.packed(value.sizes, value.element_size).strides
+    strides, numbers = Layout.packed(value.sizes, value.element_size).strides, _OperandNumbers(sources)
+    return simplify(renumber_operands(move, numbers) for move in value.moves(sources, 0, strides))
 
-    class OperandNumbers(dict[int, int]):
-        def __missing__(self, operand: int) -> int:
-            return operand - CONSTANT + sources + 1 if operand >= CONSTANT else operand
 
-    return simplify(renumber_operands(move, OperandNumbers()) for move in value.moves(sources, 0, strides))
+class _OperandNumbers(dict[int, int]):
+    """Numbers of the operands of a value with so many sources: constants come after its output."""
+
+    def __init__(self, sources: int) -> None:
+        self._sources = sources
+
+    def __missing__(self, operand: int) -> int:
+        return operand - CONSTANT + self._sources + 1 if operand >= CONSTANT else operand
 
 
 def add_tensor(tensors: ComposedTensors, name: str, tensor: ComposedTensor, place: JsonPath) -> None:

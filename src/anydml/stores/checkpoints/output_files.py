@@ -142,7 +142,10 @@ def plan_checkpoint(
     if upload is not None:
         upload.check_free()
         size = bytes_text(sum(file.size for file in plan.files))
-        plan.remarks.append(f"makes {size} in {upload.local_path.parent}, and sends them to {upload.to}")
+        plan.remarks += [
+            f"makes {size} in {upload.local_path.parent}, and sends them to {upload.to}",
+            *upload.remarks(),
+        ]
     return plan
 
 

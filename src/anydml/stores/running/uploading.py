@@ -7,9 +7,10 @@ import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 from anydml.files.addresses import Address, check_written
-from anydml.files.json_path import JsonPath
+from anydml.files.json_path import JsonPath, show
 from anydml.stores.formats.model_files import INDEX, METADATA
 from anydml.stores.formats.store import state_of
 
@@ -46,6 +47,20 @@ class Upload:
             if not self._journal.exists() and self.to.exists():
                 raise place.error("exists already: name another, or remove it first; nothing is replaced at addresses")
 
+    def _sent(self) -> dict[str, Any]:
+        """Return the states of what was uploaded, by name: None for a file whose upload was interrupted."""
+        sent: dict[str, Any] = json.loads(self._journal.read_text("utf-8")) if self._journal.exists() else {}
+        return sent
+
+    def remarks(self) -> list[str]:
+        """Describe what is uploaded again although parts of it may have arrived."""
+        return [
+            f"sends {show(name)} again from its beginning: its upload was interrupted, "
+            "and obstore has no calls that list and complete the parts of an upload"
+            for name, states in self._sent().items()
+            if states is None
+        ]
+
     def send(self) -> None:
         """Upload the output, and remove the local copy; unchanged files that were uploaded before are left out.
 
@@ -59,7 +74,7 @@ class Upload:
         # Readers find the other files by these, which therefore come last.
         last = (INDEX, METADATA)
         try:
-            sent = json.loads(self._journal.read_text("utf-8")) if self._journal.exists() else {}
+            sent = self._sent()
             for name in sent.keys() - {file.relative_to(self.local_path).as_posix() for file in files}:
                 # An interrupted run with other options uploaded the file; this output replaces that run's.
                 (self.to / name).unlink(missing_ok=True)
@@ -69,6 +84,8 @@ class Upload:
                 state = [*state_of(upload_file.stat())]
                 if name in sent and sent[name] == [state, [*target.state()]]:
                     continue
+                sent[name] = None
+                self._keep(json.dumps(sent))
                 target.copy_from(upload_file)
                 sent[name] = state, target.state()
                 self._keep(json.dumps(sent))
