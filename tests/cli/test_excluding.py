@@ -78,3 +78,22 @@ def test_a_dry_run_says_what_the_run_would_refuse(folder, capsys, kind):
         assert out.splitlines()[-1] == f"would be refused: {refused}"
         more = json.loads(said(capsys, *command, "--dry-run", "--overwrite", "--json")[1])["refused"]
         assert (more is None) == (said(capsys, *command, "--overwrite", "--quiet")[0] == 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("reshard m o --tp 0", "reshard: --tp is 0, but must be 1 to 4096"),
+        ("reshard m o --shards 0", "reshard: --shards must be a number of files, at least 1, not 0"),
+        ("reshard m o --shard-size 0", "reshard: --shard-size must be the bytes of a file, such as 5GB, not 0"),
+        ("reshard m o --memory 1", "reshard: --memory is 1 B, but must be at least 4096 B"),
+        ("reshard m o --memory some", "Invalid value for '--memory': 'some' is not a size"),
+        ("reshard m o --only nope", 'reshard: --only is "nope", but no tensor has this name'),
+        ("rechunk x.npy x.zarr --chunks 1", "x.zarr: --chunks has 1 size, (1,), but the array has 2 axes"),
+    ],
+)
+def test_errors_name_options_and_no_arguments_of_python(folder, capsys, words, shown):
+    code, _, err = said(capsys, *words.split())
+    assert (code, err.count("\n"), shown in err) == (2, 1, True), err
+    assert "=)" not in err
+    assert "=True" not in err

@@ -84,7 +84,7 @@ def test_what_exists_is_replaced_only_if_asked(folder, anydml):
         (folder / name).write_text("kept")
         code, _, err = anydml(*arguments, name)
         assert (code, (folder / name).read_text()) == (2, "kept")
-        assert f"{name}: exists already: name another, or let it be replaced by --overwrite" in err
+        assert f"{name}: exists already: name another output, or replace it by --overwrite" in err
         assert anydml(*arguments, name, "--overwrite")[::2] == (0, "")
         assert (folder / name).read_text("utf-8", "replace") != "kept"
     code, _, err = anydml("onnx", "portable", "model.onnx", "model.onnx", "--overwrite")

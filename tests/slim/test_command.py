@@ -192,7 +192,7 @@ def test_nothing_that_exists_is_replaced_unless_asked(anydml, tmp_path):
         arguments = (name,) if not option else (option, name, "-o", "other.onnx")
         code, out, err = anydml("model.onnx", *arguments)
         assert (code, out) == (2, "")
-        assert f"{option} {name}: exists already: name another, or let it be replaced by --overwrite" in err
+        assert f"{option} {name}: exists already: name another output, or replace it by --overwrite" in err
         assert (tmp_path / name).read_text() == "kept"
         assert not (tmp_path / "other.onnx").exists()
     code, _, err = anydml("model.onnx", "-o", "out.onnx", "--html", "page.html", "--overwrite")

@@ -129,7 +129,7 @@ def test_broken_layouts_end_in_one_clear_line(tmp_path, capsys):
             "reshard w out --layout l.toml",
             'the unknown "renam": each rule must have exactly one of rename',
         ),
-        ("reshard w out --memory 1", "give at least 4096 B\n"),
+        ("reshard w out --memory 1", "must be at least 4096 B\n"),
     ],
 )
 def test_mistakes_are_one_line_that_says_what_to_do(tmp_path, monkeypatch, capsys, command, said):

@@ -156,6 +156,6 @@ def test_a_link_to_nothing_is_not_written(tmp_path, capsys, kind, overwrite):
     command = [*(COMMANDS | more)[kind]]
     (tmp_path / command[2]).symlink_to("gone/disk")
     code, _, err = run(capsys, *command, "-q", *(["--overwrite"] if overwrite else []))
-    said = f"{command[2]}: is a link to gone{os.sep}disk, which does not exist: remove it, or name another place\n"
+    said = f"{command[2]}: is a link to gone{os.sep}disk, which does not exist: remove it, or name another output\n"
     assert (code, err) == (2, f"anydml: {said}")
     assert {*os.listdir(tmp_path)} == {"x.npy", "x.safetensors", command[2]}

@@ -183,7 +183,7 @@ def test_dry_run_and_what_is_there(source, capsys):
         (["x.zarr", "y.npy", "--chunks", "1,1,1"], "is a group, but y.npy would hold one array"),
         (["x.zarr", "y.zarr", "--chunks", "none=1,1"], 'has no array "none"; it has "area", "crs"'),
         (["x.zarr", "y.zarr", "--chunks", "below=1,1"], 'has no array "below"'),
-        (["x.zarr", "y.zarr", "--chunks", "temp=1,1"], "temp: chunks has 2 sizes, (1, 1), but the array has 3 axes"),
+        (["x.zarr", "y.zarr", "--chunks", "temp=1,1"], "temp: --chunks has 2 sizes, (1, 1), but the array has 3 axes"),
         (["x.zarr", "y.zarr", "--chunks", "temp=a"], "must be one size per axis"),
         (["x.zarr", "y.zarr", "--chunks", "1,1,1", "--chunks", "temp=1,1,1"], "not as NAME=N"),
         (["x.zarr/temp", "y.zarr", "--chunks", "temp=1,1,1"], "write chunks without a name"),

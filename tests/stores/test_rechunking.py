@@ -113,15 +113,15 @@ def test_dry_run_quiet_and_overwrite(x, capsys):
         ),
         (["x.zarr", "y.zarr", "--slice", "place=0:1"], 'has no axis "place": its axes are "time", "lat", "lon"'),
         (["x.zarr", "y.zarr", "--chunks", "1,0,1"], "chunks is (1, 0, 1): each size must be 1 or more"),
-        (["x.zarr", "y.zarr", "--memory", "10B"], "not enough"),
+        (["x.zarr", "y.zarr", "--memory", "10B"], "--memory is 10 B"),
         (["x.zarr", "y.zarr", "--codec", "rot13"], "rot13"),
         *[
             (["x.npy", f"y{suffix}"], "a file of another kind: name a .npy file, or a folder")
             for suffix in (".safetensors", ".gguf", ".npz", ".bin", ".ckpt", ".pt", ".pth", ".json", ".h5", ".n5")
         ],
         (["x.zarr", "y.zarr", "--codec", "zstd:"], "such as zstd:3"),
-        (["x.npy", "y.npy", "--memory", "10B"], "give at least 4096 B"),
-        (["x.npy", "x.zarr"], "exists already: name another, or let it be replaced by --overwrite"),
+        (["x.npy", "y.npy", "--memory", "10B"], "must be at least 4096 B"),
+        (["x.npy", "x.zarr"], "exists already: name another output, or replace it by --overwrite"),
         (["none.zarr", "y.zarr"], "there is no such file or folder"),
     ],
 )

@@ -71,7 +71,7 @@ def test_mappings_and_placements_are_one_program(name, tmp_path):
             stores.convert(tmp_path / "in", out, ranks=ranks).run()
         except ModelError as error:
             said = str(error)
-            assert any(text in said for text in ("divided evenly", "share evenly", "not enough"))
+            assert any(text in said for text in ("divided evenly", "share evenly", "must be at least"))
             assert max(pp, ep) > 1
             continue
         assert stores.verify(out, tmp_path / "whole") is None

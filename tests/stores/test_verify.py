@@ -125,7 +125,7 @@ def test_refusals(whole, tmp_path):
     path, _ = whole
     with pytest.raises(ModelError, match="layout and to are both given"):
         stores.verify(path, path, layout=path, to="original")
-    with pytest.raises(BindingError, match="give at least"):
+    with pytest.raises(BindingError, match="must be at least"):
         stores.verify(path, path, memory="1kB")
     with pytest.raises(ModelError, match="there is no such file or folder"):
         stores.verify(path, tmp_path / "none.safetensors")

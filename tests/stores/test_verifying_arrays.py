@@ -189,7 +189,7 @@ def test_what_is_not_compared_by_elements_is_named(tmp_path):
         (["a", "none"], "none: there is no such file or folder"),
         (["a", "a", "--dtype", "bf16"], "are for checkpoints"),
         (["a", "a", "--only", "x"], "are for checkpoints"),
-        (["a", "a", "--memory", "9kB"], "of memory is not enough"),
+        (["a", "a", "--memory", "9kB"], "--memory is 9000 B, but must be at least"),
     ],
 )
 def test_mistakes(tmp_path, capsys, monkeypatch, arguments, said):

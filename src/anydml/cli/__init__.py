@@ -15,7 +15,7 @@ from click.shell_completion import CompletionItem
 
 from anydml._starting import INTERRUPTED, handle_as_usual
 from anydml.cli.checking import check
-from anydml.cli.command import Group, document_of_error
+from anydml.cli.command import Group, command_of, document_of_error, with_options
 from anydml.cli.comparing import manifest, verify
 from anydml.cli.doctor import doctor
 from anydml.cli.explaining import explain
@@ -109,7 +109,8 @@ def _main(argv: list[str]) -> int | str | None:
     except MemoryError:
         code = _report_failure(argv, "there is not enough memory")
     except (ValueError, OSError) as error:
-        code = _report_failure(argv, str(error))
+        running = command_of(anydml, argv)
+        code = _report_failure(argv, str(error) if running is None else with_options(str(error), running))
     return code
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from anydml.cli.options import exclude
+from anydml.cli.options import Size, exclude
 from anydml.cli.output import AnyPath, LocalPath, overwrite_option, quiet_option
 from anydml.cli.plan_output import json_option
 
@@ -32,7 +32,7 @@ def checkpoint_output_options(source: str) -> Callable[[Callable[..., Any]], Cal
     Args:
         source: the name of the checkpoint that is read, in the help of the options.
     """
-    size = partial(click.option, show_default=True, metavar="SIZE")
+    size = partial(click.option, type=Size(), show_default=True, metavar="SIZE")
     options = [
         *(
             click.option(f"--{name}", type=int, metavar="N", help=f"Write a file for each of N {ranks}.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
@@ -11,6 +12,12 @@ from typing import Any
 import click
 
 OUTPUT = ("-o", "--output")
+
+BOTH_NAMES = re.compile(r"(--[\w-]+(?: [A-Z]+)?) \(\w+=\w*\)")
+"""An option, and its argument in Python."""
+
+ARGUMENT = re.compile(r"(?<=: )[a-z_]+(?= (?:is|has|must|names|takes) )")
+"""The subject of an error, after the function or the file; the name of an argument if it is one of an option."""
 
 
 class Command(click.Command):
@@ -118,6 +125,26 @@ def all_commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tup
             yield from all_commands(command, (*path, name))
         else:
             yield (*path, name), command
+
+
+def command_of(group: click.Group, args: Sequence[str]) -> click.Command | None:
+    """Return the command that the words after `anydml` begin with, or None."""
+    commands = (command for path, command in all_commands(group) if tuple(args[: len(path)]) == path)
+    return next(commands, None)
+
+
+def with_options(message: str, command: click.Command | None = None) -> str:
+    """Name the options of a command in an error of a function of Python: ``--tp is 0`` for ``tp is 0``.
+
+    Args:
+        message: the error, which may name arguments beside options, such as ``--overwrite (overwrite=True)``.
+        command: the command; by default, the one that is running.
+    """
+    command = command or click.get_current_context().command
+    names = [max(each.opts, key=len) for each in command.params if isinstance(each, click.Option)]
+    options = {name.removeprefix("--").replace("-", "_"): name for name in names}
+    message = BOTH_NAMES.sub(r"\1", message)
+    return ARGUMENT.sub(lambda found: options.get(found[0], found[0]), message)
 
 
 def document_of_error(group: click.Group, args: Sequence[str], message: str) -> str | None:

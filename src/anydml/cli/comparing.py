@@ -9,7 +9,7 @@ import click
 
 from anydml.cli.checkpoint_options import LAYOUTS, renames, tensor_selection_options
 from anydml.cli.command import Command
-from anydml.cli.options import Whole, exclude
+from anydml.cli.options import Size, Whole, exclude
 from anydml.cli.output import AnyPath, LocalPath, overwrite_option, print_line, quiet_option
 from anydml.cli.plan_output import json_option, say_json
 from anydml.text import count_noun, escape_controls
@@ -28,7 +28,7 @@ _KINDS = {
 }  # fmt: skip
 
 _memory = click.option(
-    "--memory", default="256MB", show_default=True, metavar="SIZE", help="Total size of all buffers."
+    "--memory", type=Size(), default="256MB", show_default=True, metavar="SIZE", help="Total size of all buffers."
 )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from anydml.cli.command import Group
+from anydml.cli.command import Group, with_options
 from anydml.cli.options import dry_run_option
 from anydml.cli.output import LocalPath, no_stream, overwrite_option, print_line, print_status, quiet_option
 from anydml.cli.plan_output import json_option, say_json, values_as_json
@@ -192,7 +192,7 @@ def portable(source: str, output: str, overwrite: bool, dry_run: bool, as_json: 
         except ModelError as error:
             if not dry_run:
                 raise
-            refusal = str(error)
+            refusal = with_options(str(error))
         count = len(training_nodes(model))
         _with_file_name(place, lambda: check(model))
         if external_tensors(model) and out.resolve().parent != folder:

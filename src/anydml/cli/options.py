@@ -9,6 +9,8 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
+from anydml.text import parse_size
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -63,6 +65,20 @@ class Whole(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.
             limit = f"at least {self._least}" if self._greatest is None else f"{self._least} to {self._greatest}"
             self.fail(f"must be {limit}, not {number}", param, ctx)
         return number
+
+
+class Size(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
+    """A number of bytes, such as 256MB."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the text of a size; refuse other texts."""
+        try:
+            parse_size(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        return value
 
 
 class Seconds(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on

@@ -200,7 +200,9 @@ def check_target(option: str, path: str | None, suffix: str, sources: Iterable[s
     if Path(path).suffix.lower() != suffix:
         raise click.ClickException(f"{named}: its name must end in {suffix}")
     if not Path(path).parent.is_dir():
-        raise click.ClickException(f"{named}: there is no folder {Path(path).parent}: create it, or name another place")
+        raise click.ClickException(
+            f"{named}: there is no folder {Path(path).parent}: create it, or name another folder"
+        )
     check_replaceable(Path(path), map(Path, sources), overwrite, JsonPath(named))
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from anydml.cli.command import with_options
 from anydml.cli.output import print_line
 from anydml.errors import ModelError
 from anydml.text import bytes_text, count_noun, escape_controls
@@ -65,10 +66,11 @@ class PlanOutput:
         """
         from anydml.stores.running.run import refusal_of_outputs
 
-        refused = refusal_of_outputs(plan) if is_dry else None
+        refusal = refusal_of_outputs(plan) if is_dry else None
+        refused = None if refusal is None else with_options(refusal)
         if self._as_json:
-            refusal = {"refused": refused} if is_dry else {}
-            say_json({**self._report(plan), "written": False, **refusal, "files": _files(plan, has_arrays)})
+            dry = {"refused": refused} if is_dry else {}
+            say_json({**self._report(plan), "written": False, **dry, "files": _files(plan, has_arrays)})
             return
         self._describe(plan)
         for file, file_targets in plan.by_file():

@@ -80,7 +80,7 @@ def prove(
     with model_file(first) as a_file, model_file(second) as b_file:
         for file in (a_file, b_file):
             if not is_onnx(file.path):
-                raise ModelError(f"{file.path}: its name must end in .onnx")
+                raise ModelError(f"{file.path}: is not an ONNX model: its name must end in .onnx")
         a, b = (load_onnx(file.path, lambda model: model) for file in (a_file, b_file))
         a_folder, b_folder = (
             Folder(file.folder or Path(file.path).resolve().parent, allow_outside) for file in (a_file, b_file)

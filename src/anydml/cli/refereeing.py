@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from anydml.cli.command import Command
-from anydml.cli.options import Seconds, Whole, exclude
+from anydml.cli.options import Seconds, Size, Whole, exclude
 from anydml.cli.output import LocalPath, check_target, overwrite_option, print_line, print_status, quiet_option
 from anydml.cli.plan_output import json_option, say_json
 from anydml.text import count_noun, parse_size
@@ -105,7 +105,9 @@ def _functions_of_form(form: str) -> tuple[Any, Any, Any, Any]:
 )  # fmt: skip
 @click.option("--jobs", type=Whole(1), default=None, metavar="N", help="Processes; one per core by default.")
 @click.option("--seconds", type=Seconds(), default=20.0, show_default=True, help="Limit of a case.")
-@click.option("--memory", default="4GiB", show_default=True, metavar="SIZE", help="Limit of a case; 0 for none.")
+@click.option(
+    "--memory", type=Size(), default="4GiB", show_default=True, metavar="SIZE", help="Limit of a case; 0 for none."
+)
 @click.option("--json", is_flag=True, help="Print one line of JSON instead of text.")
 @click.option("--junit", is_flag=True, help="Print JUnit XML, which CI servers show as tests.")
 @click.option("--sarif", is_flag=True, help="Print SARIF, which code scanning shows beside the files.")

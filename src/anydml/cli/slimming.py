@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from anydml.cli.command import Command
+from anydml.cli.command import Command, with_options
 from anydml.cli.onnx_checking import read_sizes
 from anydml.cli.onnx_commands import is_onnx, load_onnx
 from anydml.cli.options import dry_run_option, exclude
@@ -82,7 +82,7 @@ def slim(
     except ModelError as error:
         if not dry_run:
             raise
-        refusal = str(error)
+        refusal = with_options(str(error))
 
     def work(loaded: ModelProto, file: ModelFile) -> list[str]:
         from anydml.files.folder import Folder
@@ -117,7 +117,7 @@ def slim(
 
     with model_file(model) as file:
         if not is_onnx(file.path):
-            raise ModelError(f"{file.path}: its name must end in .onnx")
+            raise ModelError(f"{file.path}: is not an ONNX model: its name must end in .onnx")
         for line in load_onnx(file.path, lambda loaded: work(loaded, file)):
             print_status(escape_controls(line))
     if refusal is not None and not as_json:

@@ -18,7 +18,7 @@ from anydml.cli.checkpoint_options import (
     tensor_selection_options,
 )
 from anydml.cli.command import Command
-from anydml.cli.options import Whole
+from anydml.cli.options import Size, Whole
 from anydml.cli.output import AnyPath, LocalPath, check_readable, fail, overwrite_option, print_status, quiet_option
 from anydml.cli.plan_output import PlanOutput, json_option, say_json
 from anydml.progress import waiting
@@ -182,6 +182,7 @@ def convert(
 @click.option("--zarr-format", type=click.Choice(["2", "3"]), help="Version of OUT; default: that of IN, or 3.")
 @click.option(
     "--memory",
+    type=Size(),
     default="512MB",
     show_default=True,
     metavar="SIZE",

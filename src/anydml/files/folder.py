@@ -95,7 +95,7 @@ def check_replaceable(target: Path, sources: Iterable[Path], overwrite: bool, pl
     if any(source.exists() and target.samefile(source) for source in sources):
         raise place.error("is the file that is read: write to another one")
     if not overwrite:
-        raise place.error("exists already: name another, or let it be replaced by --overwrite (overwrite=True)")
+        raise place.error("exists already: name another output, or replace it by --overwrite (overwrite=True)")
 
 
 def check_link(target: Path, place: JsonPath) -> None:
@@ -105,7 +105,9 @@ def check_link(target: Path, place: JsonPath) -> None:
         ModelError: `target` is such a link.
     """
     if os.path.islink(target) and not os.path.exists(target):
-        raise place.error(f"is a link to {os.readlink(target)}, which does not exist: remove it, or name another place")
+        raise place.error(
+            f"is a link to {os.readlink(target)}, which does not exist: remove it, or name another output"
+        )
 
 
 def write_whole(

@@ -264,7 +264,8 @@ def _index(slices: str | None, shape: Sequence[int], place: JsonPath) -> tuple[A
     texts = [] if slices is None else slices.split(",")
     if len(texts) > rank:
         raise BindingError(
-            f"rechunk: {place}: {len(texts)} slices were given, but the array has {count_noun(rank, 'axis')}"
+            f"rechunk: {place}: slice has {len(texts)} entries, but the array has {count_noun(rank, 'axis')}: give at "
+            "most one entry per axis"
         )
     entries: list[Any] = []
     for text in texts:
@@ -279,7 +280,10 @@ def _index(slices: str | None, shape: Sequence[int], place: JsonPath) -> tuple[A
             entries.append(_slice(match))
     for axis, (entry, size) in enumerate(zip(entries, shape, strict=False)):
         if isinstance(entry, int) and not -size <= entry < size:
-            raise BindingError(f"rechunk: {place}: slice takes element {entry} of axis {axis}, whose size is {size}")
+            raise BindingError(
+                f"rechunk: {place}: slice takes element {entry} of axis {axis}, whose size is {size}: "
+                f"it must be {-size} to {size - 1}"
+            )
         if isinstance(entry, slice) and size and not range(size)[entry]:
             raise BindingError(
                 f"rechunk: {place}: slice {texts[axis].strip()} selects no element of axis {axis}, whose elements are "

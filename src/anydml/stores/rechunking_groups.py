@@ -72,7 +72,7 @@ def rechunk_group(
     chosen = {name: requested.get(name) for name in group.arrays if is_other or name in requested or name in sliced}
     real = [Path(real_path(path)) for path in (source, target)]
     if real[0].is_relative_to(real[1]) or real[1].is_relative_to(real[0]):
-        raise BindingError(f"rechunk: {target} is an input, too: write to another place")
+        raise BindingError(f"rechunk: {target} is an input, too: name another output")
     stores = [open_zarr(source / name) for name in chosen]
     indices = [sliced.get(name, (...,)) for name in chosen]
     targets: list[ZarrTarget] = []

@@ -101,9 +101,7 @@ def memory_of(name: str, memory: int | str) -> int:
     """
     size = parse_size(memory)
     if size < MIN_MEMORY:
-        raise BindingError(
-            f"{name}: {bytes_text(size)} of memory is not enough: give at least {bytes_text(MIN_MEMORY)}"
-        )
+        raise BindingError(f"{name}: memory is {bytes_text(size)}, but must be at least {bytes_text(MIN_MEMORY)}")
     return size
 
 

@@ -158,7 +158,8 @@ def _unflatten(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule
         sizes[sizes.index(-1)] = axis_size // known_count
     if not sizes or min(sizes) < 0 or math.prod(sizes) != axis_size:
         raise (rule.place / "sizes").error(
-            f"are {rule.fields['sizes'][:8]}, but axis {axis} of {show(name)} has {axis_size}"
+            f"are {rule.fields['sizes'][:8]}, but axis {axis} of {show(name)} has size {axis_size}: their product must "
+            "be this size, and one of them may be -1"
         )
     return composer.reshape(tensor.value, (*tensor.shape[:axis], *sizes, *tensor.shape[axis + 1 :]))
 

@@ -95,6 +95,7 @@ class Axes:
         axis = result.axis + dimensions if result.axis < 0 else result.axis
         if not 0 <= axis < dimensions:
             raise place.error(
-                f"has {show(name)} with {count_noun(dimensions, 'dimension')}, which is shared along axis {result.axis}"
+                f"has {show(name)} with {count_noun(dimensions, 'dimension')}, but ranks are to share it along axis "
+                f"{result.axis}: the axis must be {-dimensions} to {dimensions - 1}"
             )
         return replace(result, axis=axis)

@@ -237,7 +237,7 @@ def check_apart(paths: Sequence[str | os.PathLike[str]], out: Path) -> None:
             continue
         if any(file.suffix == ".safetensors" for file in choose_files(path, True).files):
             raise JsonPath(str(out)).error(
-                f"would be one of the files of {path}, which is an input: name another place"
+                f"would be one of the files of {path}, which is an input: name another output"
             )
 
 

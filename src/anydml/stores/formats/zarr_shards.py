@@ -119,7 +119,7 @@ def check_shards(codecs: Sequence[Json], outer: Sequence[int]) -> None:
     for outer_shape, part in pairwise(levels):
         if any(b < 1 or a % b for a, b in zip(outer_shape, part, strict=True)):
             raise ValueError(
-                f"shards of {outer_shape} are not whole chunks of {part}: sizes must be multiples of these"
+                f"shards of {outer_shape} are not whole chunks of {part}: each size must be a multiple of the chunk's"
             )
 
 

@@ -63,7 +63,7 @@ class BasePlan:
         if self.memory - constants < MIN_MEMORY:
             part = f", of which {bytes_text(constants)} are constants" if constants else ""
             raise BindingError(
-                f"{self.name}: {bytes_text(self.memory)} of memory is not enough: give at least "
+                f"{self.name}: memory is {bytes_text(self.memory)}, but must be at least "
                 f"{bytes_text(constants + MIN_MEMORY)}{part}"
             )
         # By id, because hashing a path is slow.
@@ -145,7 +145,7 @@ class BasePlan:
             (path for path in arrays if any(_is_within(folder, path) for folder in read)),
         )
         if (path := next(inputs, None)) is not None:
-            raise BindingError(f"{self.name}: {path} is an input, too: write to another place", self.name)
+            raise BindingError(f"{self.name}: {path} is an input, too: name another output", self.name)
         counts = Counter([*files, *arrays, *other_paths])
         nested_paths = (
             path for path in arrays for folder in (*files, *arrays) if folder != path and _is_within(folder, path)

@@ -114,7 +114,7 @@ class Staging:
             if final not in self._folders and final.is_dir():
                 raise place.error("is a folder, but a file would be written there: name a file in it")
             if not self.overwrite:
-                raise place.error("exists already: name another, or let it be replaced by --overwrite (overwrite=True)")
+                raise place.error("exists already: name another output, or replace it by --overwrite (overwrite=True)")
             if final not in self._folders:
                 if not final.is_file():
                     raise place.error("is neither a file nor a folder, and is not replaced: name another")

@@ -110,7 +110,7 @@ class StagingElsewhere:
             if not are_left:
                 if not self.overwrite:
                     raise place.error(
-                        "exists already: name another, or let it be replaced by --overwrite (overwrite=True)"
+                        "exists already: name another output, or replace it by --overwrite (overwrite=True)"
                     )
                 if not is_zarr_array(final):
                     raise place.error("is not a Zarr array, and is not replaced: name another, or remove it first")
