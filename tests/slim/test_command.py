@@ -105,6 +105,21 @@ def test_scales_are_merged_if_asked(anydml):
     assert "--exact and --merge-scales exclude each other: weights that are merged are rounded again" in err
 
 
+def test_constants_beyond_protobufs_limit_are_written_but_not_proved(anydml, monkeypatch):
+    save("g (float[4,2] x) => (float[4,3] y) { t = Transpose <perm = [1, 0]> (w) y = MatMul (x, t) }")
+    given = onnx.load("model.onnx")
+    given.graph.initializer.append(numpy_helper.from_array(np.ones((3, 512), np.float32), "w"))
+    given.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 512
+    onnx.save(given, "model.onnx", save_as_external_data=True, location="weights", size_threshold=0)
+    monkeypatch.setattr("anydml.slim.graph.MAX_BYTES", 4000)
+    code, _, err = anydml("model.onnx", "out.onnx", "--prove")
+    assert code == 2
+    assert "and a ModelProto holds 2 GiB: `anydml slim` without --prove writes it to a file of its own" in err
+    assert not Path("out.onnx").exists()
+    assert anydml("model.onnx", "out.onnx")[0] == 0
+    assert [node.op_type for node in onnx.load("out.onnx").graph.node] == ["MatMul"]
+
+
 def test_nothing_to_do_is_a_copy(anydml):
     save("g (float[2,3] x) => (float[3,2] z) { z = Transpose <perm = [1, 0]> (x) }")
     code, out, _ = anydml("model.onnx", "-o", "out.onnx", "--prove")

@@ -8,12 +8,16 @@ from typing import Any
 
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
+from anydml.errors import ModelError
 from anydml.files.folder import Folder
+from anydml.files.json_path import show
+from anydml.onnx.checks import MAX_BYTES
 from anydml.onnx.graph import opsets_of
 from anydml.onnx.graph_values import Array
 from anydml.onnx.training_nodes import FreshNames
 from anydml.onnx.walk import bodies, plain_domain, subgraphs
 from anydml.proving.constants import NUMBER_ATTRIBUTES, Constants
+from anydml.text import bytes_text
 
 OUTSIDE_GRAPH = -1
 """In place of a node's number: a reader outside the main graph, which is a subgraph or the caller of the model."""
@@ -170,6 +174,9 @@ class Graph:
 
         Args:
             place: returns the entries of a new constant that becomes external data, and None for others.
+
+        Raises:
+            ModelError: a new constant that is not placed has 2 GiB or more.
         """
         result = ModelProto()
         result.CopyFrom(self.model)
@@ -187,6 +194,10 @@ class Graph:
             if name in used:
                 entries = None if place is None else place(array)
                 if entries is None:
+                    if array.nbytes > MAX_BYTES:
+                        advice = "`anydml slim` without --prove writes it to a file of its own"
+                        message = f"constant {show(name)} has {bytes_text(array.nbytes)}, and a ModelProto holds 2 GiB"
+                        raise ModelError(f"{message}: {advice}", field=name)
                     graph.initializer.append(numpy_helper.from_array(array, name))
                     continue
                 tensor = graph.initializer.add(name=name, dims=array.shape, data_location=TensorProto.EXTERNAL)

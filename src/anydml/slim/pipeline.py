@@ -107,7 +107,11 @@ class SlimmedModel:
 
     @cached_property
     def model(self) -> ModelProto:
-        """The new model; the original if nothing could be improved."""
+        """The new model; the original if nothing could be improved.
+
+        Raises:
+            ModelError: a new constant has 2 GiB or more.
+        """
         return self.stages[-1].graph.to_model() if self.stages else self.original
 
     @property
