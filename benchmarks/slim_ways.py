@@ -28,6 +28,7 @@ import onnx
 import onnxruntime
 
 from anydml.proving import prove
+from anydml.slim import slim
 from benchmarks.slim import (
     Contender,
     Feeds,
@@ -72,8 +73,13 @@ def both(source: Path, target: Path) -> None:
     anydml_slim(target, target)
 
 
+def anydml_merging(source: Path, target: Path) -> None:
+    onnx.save(slim(onnx.load(source), merges_scales=True).model, target)
+
+
 TOOLS: dict[str, Contender] = {
     "anydml": anydml_slim,
+    "anydml --merge-scales": anydml_merging,
     "onnxslim": onnx_slim,
     "onnxsim": onnx_simplifier,
     "onnxscript": onnx_script,
