@@ -369,6 +369,22 @@ def test_matrices_cut_into_heads_are_one_matrix():
     assert error_of(*(ran(each, {"N": 2, "M": 3})[0] for each in (one, other))) < 8
 
 
+def test_images_are_as_large_as_convolutions_need():
+    """A convolution refuses smaller images, so that its result has a pixel to cut off."""
+    numbers = ", ".join(map(str, range(1, 13)))
+    constants = f"float[4,1,3] k = {{{numbers}}}, int64[1] zero = {{0}}, int64[1] last = {{-1}}, int64[1] axis = {{2}}"
+    signature = f"g (float[N,4,H] x) => (float[A,4,C] y) <{constants}>"
+    cut = "c = Conv <group = 4, strides = [2]> (x, k) s = Slice (c, zero, last, axis) y = Relu (s)"
+    first = "c = Conv <group = 4, strides = [2]> (x, k) r = Relu (c) y = Slice (r, zero, last, axis)"
+    one, other = (model(f"{signature} {{ {text} }}") for text in (cut, first))
+    assert prove(one, other).verdict == "proved"
+    for height in (3, 4, 5, 8):
+        for a, b in zip(ran(one, {"N": 1, "H": height}), ran(other, {"N": 1, "H": height}), strict=True):
+            assert error_of(a, b) == 0
+    wrong = first.replace("Slice (r, zero, last", "Slice (r, last, zero")
+    assert prove(one, model(f"{signature} {{ {wrong} }}")).verdict == "different"
+
+
 def test_softmax_of_old_opsets_is_along_all_axes_from_one_on():
     text = "g (float[N,3,4] x) => (float[N,3,4] y) { y = Softmax <axis = 1> (x) }"
     old = parser.parse_model(f'<ir_version: 8, opset_import: ["": 11]> {text}')

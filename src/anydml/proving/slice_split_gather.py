@@ -51,7 +51,7 @@ def _window(mover: Mover, axis: int, size: Size, start: Size, end: Size, step: S
     if step != 1:
         return None
     first, last = (_clamp(mover, bound, size) for bound in (start, end))
-    if first is None or last is None or (low := lower_bound(last - first)) is None or low < 0:
+    if first is None or last is None or not mover.terms.bounds.is_natural(last - first):
         return None
     return axis, first, last - first, 1
 
@@ -60,22 +60,22 @@ def _clamp(mover: Mover, bound: Size, size: Size) -> Size | None:
     """Return a start or end of a Slice as a coordinate from 0 to the size; None if unknown."""
     if isinstance(bound, int) and bound >= 2**31 - 1:
         return size
-    low = lower_bound(bound)
-    if low is None or low < 0:
-        if (lower_bound(-bound) or 0) < 1:
+    is_natural = mover.terms.bounds.is_natural
+    if not is_natural(bound):
+        if not is_natural(-bound - 1):
             return None
         bound = bound + size
-        low = lower_bound(bound)
-    if low is None or low < 0:
-        return None
-    if (lower_bound(bound - size) or -1) >= 0:
+        if not is_natural(bound):
+            return None
+    if is_natural(bound - size):
         return size
-    room = lower_bound(size - bound)
-    if room is None and isinstance(size, int):
+    if is_natural(size - bound):
+        return bound
+    if lower_bound(size - bound) is None and isinstance(size, int):
         # Tables of positions are cut to the length of a text, which is at most the table's.
         mover.assumed[bound] = min(size, mover.assumed.get(bound, size))
         return bound
-    return bound if room is not None and room >= 0 else None
+    return None
 
 
 def split_rule(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
@@ -95,7 +95,7 @@ def split_rule(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     else:
         part_size = -(-size // count)
         lengths = [part_size] * (count - 1) + [size - part_size * (count - 1)]
-    if any((low := lower_bound(length)) is None or low < 0 for length in lengths):
+    if not all(map(mover.terms.bounds.is_natural, lengths)):
         return None
     if len(lengths) != count or sum(lengths[1:], lengths[0]) != size:
         return None
@@ -112,7 +112,7 @@ def take_rule(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     if term is None or not term.shape or indices is None or indices.shape is None:
         return None
     axis = axis_of(call.get("axis", 0), len(term.shape))
-    if axis is None or not _are_inside(indices, term.shape[axis]):
+    if axis is None or not _are_inside(mover, indices, term.shape[axis]):
         return None
     array = term.array
     if term.kind == "sizes" and array is not None and indices.is_constant and term.dtype is not None:
@@ -120,10 +120,10 @@ def take_rule(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     return [mover.take(term, indices, axis)]
 
 
-def _are_inside(indices: Term, size: Size) -> bool:
+def _are_inside(mover: Mover, indices: Term, size: Size) -> bool:
     """Whether indices are in range for all sizes of an axis; true for indices that are not constant."""
     array = indices.array
     if array is None or array.dtype == object or not array.size:
         return True
-    ends = lower_bound(size - int(array.max()) - 1), lower_bound(size + int(array.min()))
-    return all(end is not None and end >= 0 for end in ends)
+    ends = size - int(array.max()) - 1, size + int(array.min())
+    return all(map(mover.terms.bounds.is_natural, ends))
