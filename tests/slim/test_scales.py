@@ -108,12 +108,25 @@ def test_weights_are_rounded_once():
     ] == [expected.tolist()]
 
 
-def test_weights_that_overflow_stay():
-    model = _model("a = MatMul (x, w) y = Mul (a, c)", "x")
-    for tensor in model.graph.initializer:
-        if tensor.name in ("w", "c"):
-            tensor.CopyFrom(numpy_helper.from_array(np.full(SHAPES[tensor.name], 1e20, np.float32), tensor.name))
-    assert len(slim(model, merges_scales=True).model.graph.node) == 2
+@pytest.mark.parametrize(("dtype", "weight", "factor", "is_merged"), [
+    (np.float32, 1e20, 1e20, False), (np.float32, 1e-30, 1e-14, False), (np.float32, 1e-30, 1e-6, True),
+    (np.float16, 0.02, 1e-6, False), (np.float16, 0.02, 0.5, True), (np.float16, 300, 300, False),
+])  # fmt: skip
+def test_weights_that_have_no_digits_left_stay(dtype, weight, factor, is_merged):
+    kind = "float" if dtype == np.float32 else "float16"
+    model = parser.parse_model(f"{HEAD} g ({kind}[N,4] x) => ({kind}[N,6] y) {{ a = MatMul (x, w) y = Mul (a, c) }}")
+    numbers = np.random.default_rng(0).uniform(0.5, 1, (4, 6)) * weight
+    arrays = {"w": numbers.astype(dtype), "c": np.full(6, factor, dtype)}
+    model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in arrays.items())
+    assert (len(slim(model, merges_scales=True).model.graph.node) == 1) == is_merged
+    merged = onnx.ModelProto()
+    merged.CopyFrom(model)
+    del merged.graph.node[1]
+    merged.graph.node[0].output[0] = "y"
+    with np.errstate(all="ignore"):
+        product = (arrays["w"].astype(np.float64) * float(arrays["c"][0])).astype(dtype)
+    merged.graph.initializer[0].CopyFrom(numpy_helper.from_array(product, "w"))
+    assert (prove(model, merged, runs=False).verdict == "rounded") == is_merged
 
 
 def test_scales_stay_in_exact_models():

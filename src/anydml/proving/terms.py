@@ -166,15 +166,21 @@ class Terms:
 
 
 def _off(first: Term, second: Term) -> float:
-    """Return the largest difference of two constants, in units in the last place."""
+    """Return the largest difference of two constants, in units in the last place.
+
+    Numbers so small that floats have fewer digits for them may be off by more, but never by more digits than the
+    largest number of the constants.
+    """
     assert first.array is not None, "it is a constant"
     assert second.array is not None, "it is a constant"
     assert first.dtype is not None, "it is a constant"
     x, y = (array.astype(np.float64) for array in (first.array, second.array))
     info = np.finfo(first.dtype)
-    unit = np.maximum(np.abs(x), np.abs(y)) * float(info.eps) + float(info.smallest_subnormal)
+    sizes = np.maximum(np.abs(x), np.abs(y))
+    eps, least = float(info.eps), float(info.smallest_subnormal)
+    unit = np.minimum(sizes * eps + least, np.max(sizes, initial=0) * eps)
     with np.errstate(invalid="ignore"):
-        units = np.abs(x - y) / unit
+        units = np.abs(x - y) / np.where(x == y, 1, unit)
     off = float(np.max(units)) if units.size else 0.0
     return off if np.isfinite(off) else np.inf
 

@@ -158,16 +158,18 @@ class ScaleMerging:
         return not is_shared or old.size * 4 <= MAX_GROWTH
 
     def _apply(self, changes: Changes) -> bool:
-        """Give nodes their new constants, unless numbers are too large for their type."""
+        """Give nodes their new constants, unless their numbers are too large or too small for their type."""
         rounded = list[Array]()
         for (op, _), numbers in changes.items():
             term = self._terms.get(op.outputs[0])
             if term is None or term.dtype is None or term.dtype.kind != "f":
                 return False
-            with np.errstate(over="ignore"):
+            with np.errstate(all="ignore"):
                 rounded.append(numbers.astype(term.dtype))
-        if not all(np.isfinite(numbers).all() for numbers in rounded):
-            return False
+                # Floats have fewer digits for the smallest numbers, and none for the largest.
+                lost, largest = np.abs(rounded[-1] - numbers), np.max(np.abs(numbers), initial=0)
+                if not (lost <= largest * float(np.finfo(term.dtype).eps)).all():
+                    return False
         for ((op, place), numbers), constant in zip(changes.items(), rounded, strict=True):
             number = self._makers[op.outputs[0]]
             inputs = [*self._ops[number].inputs, *[""] * (place + 1 - len(op.inputs))]
