@@ -14,6 +14,7 @@ HEAD = '<ir_version: 9, opset_import: ["": 18, "own": 1]>'
 SHAPES = {
     "w": (6, 8), "t": (8, 6), "k": (8, 6, 3, 3), "d": (6, 1, 3, 3), "b": (8,), "c": (8,), "e": (1, 8), "m": (8,),
     "r": (4, 1), "p": (8, 1, 1), "q": (6, 1, 1), "v": (8,), "n": (1, 1), "h": (2, 6, 8), "z": (8,), "o": (2, 1, 8),
+    "f": (6,), "g": (4,),
 }  # fmt: skip
 """Shapes of constants by name; v has no negative numbers, and z a zero."""
 
@@ -48,6 +49,9 @@ KEPT = [
     ("a = MatMul (x, w) y = Mul (a, o)", "x", "the product is broadcast"),
     ("a = Conv (i, k) t0 = Transpose <perm = [0, 2, 3, 1]> (a) y = Mul (t0, c)", "i", "the axis of channels moves"),
     ("a = MatMul (x, w) b0 = Add (a, x0) y = Mul (b0, c)", "x", "the bias is an input"),
+    ("a = MatMul (x, f) y = Mul (a, g)", "x", "the weights are a row"),
+    ("a = Conv (i, k, f) y = Mul (a, p)", "i", "the bias has another size"),
+    ("a = Conv (i, k) y = BatchNormalization (a, c, m, f, v)", "i", "a parameter has another size"),
     ("a = MatMul (x, w) y = BatchNormalization (a, c, m, b, x0)", "x", "its variance is an input"),
 ]  # fmt: skip
 

@@ -78,6 +78,8 @@ class ScaleMerging:
         known = [numbers for name in op.inputs[1:] if (numbers := self._numbers(name)) is not None]
         if len(op.outputs) > 1 or op.get("training_mode", 0) or len(known) < 4 or rank < 2:
             return None
+        if any(numbers.shape != known[0].shape for numbers in known):
+            return None
         scale, bias, mean, variance = (numbers.reshape(1, -1, *[1] * (rank - 2)) for numbers in known)
         with np.errstate(all="ignore"):
             factor = scale / np.sqrt(variance + op.get("epsilon", 1e-5))
@@ -107,11 +109,14 @@ class ScaleMerging:
         along = _along(by, by.ndim - 1 if op.kind == "MatMul" else 1)
         if along is None or op.kind not in ("MatMul", "Gemm", "Conv"):
             return False
+        weights = self._shape(op.inputs[1])
+        if weights is None or len(weights) < 2:
+            return False
         if op.kind == "MatMul" and by.size == 1 and self._numbers(op.inputs[1]) is None:
             return self._change(op, 0, by.reshape(()), changes)
         if len(op.inputs) > 2 and op.inputs[2] and not self._change(op, 2, along, changes):
             return False
-        rows = (-1, *[1] * (len(self._shape(op.inputs[1]) or ()) - 1))
+        rows = (-1, *[1] * (len(weights) - 1))
         is_by_row = op.kind == "Conv" or op.get("transB", 0)
         return self._change(op, 1, along.reshape(rows) if is_by_row else along, changes)
 
@@ -126,7 +131,7 @@ class ScaleMerging:
         if along is None or weights is None:
             return False
         channels = weights[0] if op.kind == "Conv" or op.get("transB", 0) else weights[1]
-        if not isinstance(channels, int):
+        if not isinstance(channels, int) or along.size not in (1, channels):
             return False
         along = np.broadcast_to(along, channels)
         if len(op.inputs) > 2 and op.inputs[2]:
@@ -149,7 +154,8 @@ class ScaleMerging:
         old = changes[op, place] if (op, place) in changes else self._numbers(name)
         if old is not None and result:
             old = self._broadcastable(old, result)
-        if old is None:
+        if old is None or any(1 != a != b != 1 for a, b in zip(old.shape[::-1], by.shape[::-1], strict=False)):
+            # Runtimes refuse a bias of another size.
             return False
         with np.errstate(all="ignore"):
             changes[op, place] = old + by if adds else old * by
