@@ -51,21 +51,16 @@ def with_integers(move: Move, value_of: ValueOf) -> Move:
     return Move(tuple(map(value_of, move.sizes)), end(move.destination), source, value_of(move.element_size))
 
 
-def renumber_operands(move: Move, numbers: Mapping[int, int], offsets: Mapping[int, int] | None = None) -> Move:
-    """Replace a move's operand numbers; `offsets` are bytes to add, by the operands' old numbers."""
-    added = offsets or {}
+def renumber_operands(move: Move, numbers: Mapping[int, int]) -> Move:
+    """Replace a move's operand numbers."""
 
     def at(access: Access) -> Access:
         operand, offset, strides, lookups = access
-        if added:
-            offset = offset + added.get(operand, 0)
         fields = numbers[operand], offset, strides, tuple(map(inside, lookups)) if lookups else ()
         return new(Access, fields)  # type: ignore[no-any-return]
 
     def inside(lookup: Lookup) -> Lookup:
-        offset = lookup.offset + added.get(lookup.operand, 0)
-        inner = tuple(map(inside, lookup.lookups))
-        return lookup._replace(operand=numbers[lookup.operand], offset=offset, lookups=inner)
+        return lookup._replace(operand=numbers[lookup.operand], lookups=tuple(map(inside, lookup.lookups)))
 
     sizes, to, source, element = move
     fields = sizes, at(to), source if isinstance(source, Fill) else at(source), element

@@ -67,13 +67,9 @@ def source_by_factors(piece: Piece, keep: Callable[[Factor], bool]) -> Access | 
     return on_strides(piece.source, lambda strides: (0, tuple(strides[k] for k in remaining)))
 
 
-def other_factors(piece: Piece, axis: int, closes_gap: bool = True) -> tuple[Factor, ...]:
-    """Return the factors of all axes but one; if `closes_gap`, later axes are renumbered to close the gap."""
-    return tuple(
-        factor._replace(axis=factor.axis - (closes_gap and factor.axis > axis))
-        for factor in piece.factors
-        if factor.axis != axis
-    )
+def other_factors(piece: Piece, axis: int) -> tuple[Factor, ...]:
+    """Return the factors of all axes but one."""
+    return tuple(factor for factor in piece.factors if factor.axis != axis)
 
 
 def is_whole(piece: Piece, axis: int, size: int) -> bool:

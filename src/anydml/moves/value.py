@@ -301,9 +301,7 @@ class Value:
             for index in indices.pieces:
                 if isinstance(index.source, Fill):
                     raise NotComposableError("its indices are in part a fill")
-                factors = [
-                    f._replace(axis=f.axis + (count - 1) * (f.axis > axis)) for f in other_factors(piece, axis, False)
-                ]
+                factors = [f._replace(axis=f.axis + (count - 1) * (f.axis > axis)) for f in other_factors(piece, axis)]
                 factors += [factor._replace(axis=factor.axis + axis) for factor in index.factors]
                 start = (*piece.start[:axis], *index.start, *piece.start[axis + 1 :])
                 if is_arithmetic_sequence(index.source):

@@ -47,7 +47,7 @@ class GatherElementsOperatorDesc(OperatorDesc):
 
     def constraints(self) -> Iterator[Problem]:
         """Check that only sizes along Axis differ."""
-        yield from self.same_except_axis("IndicesTensor", self.indices_tensor, self.input_tensor, self.axis)
+        yield from self.indices_match(self.indices_tensor, self.input_tensor, self.axis)
         rule = "sizes must be IndicesTensor's"
         yield from self.sizes_are("OutputTensor", self.output_tensor, self.indices_tensor.sizes, rule)
 

@@ -55,7 +55,7 @@ class ScatterOperatorDesc(OperatorDesc):
 
     def constraints(self) -> Iterator[Problem]:
         """Indices and updates of the input's sizes except along Axis; an output of its sizes."""
-        yield from self.same_except_axis("IndicesTensor", self.indices_tensor, self.input_tensor, self.axis)
+        yield from self.indices_match(self.indices_tensor, self.input_tensor, self.axis)
         rule = "sizes must be IndicesTensor's"
         yield from self.sizes_are("UpdatesTensor", self.updates_tensor, self.indices_tensor.sizes, rule)
         rule = "sizes must be InputTensor's"

@@ -71,10 +71,11 @@ class Rules(Printed):
             message = f"{name}.Sizes is {list(tensor.sizes)}, but must be {list(expected)}"
             yield self.problem(f"{name}.Sizes", message, rule)
 
-    def same_except_axis(self, name: str, tensor: TensorDesc, model: TensorDesc, axis: int) -> Iterator[Problem]:
-        """Check that Sizes of `tensor` match those of `model` along all other axes."""
-        expected = (*model.sizes[:axis], tensor.sizes[axis], *model.sizes[axis + 1 :])
-        yield from self.sizes_are(name, tensor, expected, "sizes must be InputTensor's, except along Axis")
+    def indices_match(self, indices: TensorDesc, model: TensorDesc, axis: int) -> Iterator[Problem]:
+        """Check that Sizes of indices match those of the input along all other axes."""
+        expected = (*model.sizes[:axis], indices.sizes[axis], *model.sizes[axis + 1 :])
+        rule = "sizes must be InputTensor's, except along Axis"
+        yield from self.sizes_are("IndicesTensor", indices, expected, rule)
 
     def scalars_are(self, field: str, data_type: DataType, **values: Scalar) -> Iterator[Problem]:
         """Check that DML_SCALAR_UNIONs have the output's DataType, which `field` must repeat."""

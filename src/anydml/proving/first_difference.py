@@ -118,9 +118,9 @@ def are_same(first: Term, second: Term, marks: Mapping[int, Marks | None]) -> bo
     return bool((first.dtype, first.shape) == (second.dtype, second.shape) and (first_marks == second_marks).all())
 
 
-def term_text(term: Term, depth: int = MAX_PRINTED_DEPTH) -> str:
+def term_text(term: Term) -> str:
     """Format a term."""
-    return " ".join("".join(_text(term, depth)).split())
+    return " ".join("".join(_text(term, MAX_PRINTED_DEPTH)).split())
 
 
 def _text(term: Term, depth: int) -> Iterator[str]:

@@ -41,18 +41,13 @@ class Cause(NamedTuple):
         return f"{text}; {self.common} ({self.failed} of {self.having})" if self.common else text
 
 
-def causes_of(judged: Judged, failures: tuple[str, ...] = FAILURES) -> list[Cause]:
-    """Return the causes of an engine's failures, the most frequent first.
-
-    Args:
-        judged: the verdicts.
-        failures: the verdicts that count as failures.
-    """
+def causes_of(judged: Judged) -> list[Cause]:
+    """Return the causes of an engine's failures, the most frequent first."""
     by_name = {case.name: case for case in judged.cases}
     groups: dict[tuple[str, str, str], list[Verdict]] = defaultdict(list)
     agreeing: dict[str, list[set[str]]] = defaultdict(list)
     for judged_case in judged.verdicts:
-        if judged_case.verdict in failures:
+        if judged_case.verdict in FAILURES:
             groups[judged_case.operator, judged_case.verdict, judged_case.kind].append(judged_case)
         elif judged_case.verdict == AGREES:
             agreeing[judged_case.operator].append(set(by_name[judged_case.case].about.get("features", ())))

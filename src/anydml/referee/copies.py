@@ -24,15 +24,15 @@ from anydml.referee.schema_texts import element_type, result_dtypes
 from anydml.referee.sequence_operators import copy_tensor
 
 
-def copy_input(node: Node, input_number: int = 0) -> AnyResult:
-    """Return an input of any kind unchanged."""
-    value = node.inputs[input_number]
+def copy_input(node: Node) -> AnyResult:
+    """Return the first input, of any kind, unchanged."""
+    value = node.inputs[0]
     element = value.element if isinstance(value, OptionalValue) else value
     copy: Any = None
     if isinstance(element, TensorList):
-        copy = ResultList(element.dtype, tuple(copy_tensor(node, input_number, k) for k in range(len(element.tensors))))
+        copy = ResultList(element.dtype, tuple(copy_tensor(node, 0, k) for k in range(len(element.tensors))))
     elif element is not None:
-        copy = copy_tensor(node, input_number, 0)
+        copy = copy_tensor(node, 0, 0)
     return OptionalResult(value.dtype, value.is_sequence, copy) if isinstance(value, OptionalValue) else copy
 
 
@@ -173,7 +173,7 @@ def _draw_constant(draw: Draw) -> Node:
     name = draw.choice([*names, "value"])
     value: Any
     if name == "value":
-        value = draw.data(draw.choice(result_dtypes("Constant", draw.opset, "output"))[1], draw.sizes())
+        value = draw.data(draw.choice(result_dtypes("Constant", draw.opset))[1], draw.sizes())
     else:
         drawers: Callable[[], Any] = {
             "int": lambda: draw.choice([0, 1, -1, 7, INT64_MIN, INT64_MAX]),

@@ -19,7 +19,7 @@ def _draw_eye_like(draw: Draw) -> Node:
     if draw.is_likely(0.7):
         attributes["k"] = draw.choice([draw.randint(-shape[0] - 1, shape[1] + 1), -shape[0], shape[1]])
     if draw.is_likely(0.5):
-        chosen = draw.choice(result_dtypes("EyeLike", draw.opset, "output"))[1]
+        chosen = draw.choice(result_dtypes("EyeLike", draw.opset))[1]
         attributes["dtype"] = helper.np_dtype_to_tensor_dtype(chosen)
     return Node("EyeLike", draw.opset, (draw.data(draw.dtype("input"), shape),), attributes)
 

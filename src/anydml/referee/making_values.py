@@ -26,7 +26,7 @@ def _draw_constant(draw: Draw) -> Node:
     shape = draw.sizes()
     attributes = {}
     if draw.is_likely(0.75):
-        dtype = draw.choice(result_dtypes("ConstantOfShape", draw.opset, "output"))[1]
+        dtype = draw.choice(result_dtypes("ConstantOfShape", draw.opset))[1]
         attributes["value"] = draw.data(dtype, (1,))
     return Node("ConstantOfShape", draw.opset, (draw.integers(shape),), attributes)
 

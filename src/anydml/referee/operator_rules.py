@@ -197,11 +197,6 @@ def one_of(name: str, values: Callable[[Node], list[object]], wrong: object, quo
     return Rule(name, quote, holds, broken)
 
 
-def rank_of(input_number: int = 0) -> Bound:
-    """Return the rank of an input."""
-    return lambda node: node.array(input_number).ndim
-
-
 def lowest_axis(node: Node) -> int:
     """Return minus the rank of the first input."""
     return -node.array(0).ndim
@@ -223,12 +218,11 @@ AXIS_IN_RANGE: Quote = (
 AXIS = attribute_between("axis", lowest_axis, highest_axis, AXIS_IN_RANGE)
 
 
-def zero_of_strings(formula: Callable[[Node], list[Result]], input_number: int = 0) -> Ambiguity:
+def zero_of_strings(formula: Callable[[Node], list[Result]]) -> Ambiguity:
     """Return the ambiguity of a text that sets strings to zero, without defining that string.
 
     Args:
         formula: the results with empty strings.
-        input_number: the input that is moved.
     """
 
     def named(node: Node) -> list[Result]:
@@ -243,7 +237,7 @@ def zero_of_strings(formula: Callable[[Node], list[Result]], input_number: int =
 
     return Ambiguity(
         "which string is zero",
-        lambda node: node.array(input_number).dtype.hasobject,
+        lambda node: node.array(0).dtype.hasobject,
         (
             Reading("the empty one", formula),
             Reading("the digit", named),

@@ -113,9 +113,9 @@ def dtypes(operator: str, opset: int, parameter: str) -> tuple[tuple[str, np.dty
 
 
 @lru_cache(None)
-def result_dtypes(operator: str, opset: int, parameter: str) -> tuple[tuple[str, np.dtype[Any]], ...]:
-    """Like `dtypes`, for an output."""
-    return _dtypes(_kinds(schema(operator, opset).outputs, parameter))
+def result_dtypes(operator: str, opset: int) -> tuple[tuple[str, np.dtype[Any]], ...]:
+    """Like `dtypes`, for the output that is called "output"."""
+    return _dtypes(_kinds(schema(operator, opset).outputs, "output"))
 
 
 def _dtypes(kinds: tuple[Kind, ...]) -> tuple[tuple[str, np.dtype[Any]], ...]:

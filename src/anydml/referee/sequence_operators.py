@@ -81,7 +81,7 @@ SEQUENCE_CONSTRUCT = Operator(
 def _draw_empty(draw: Draw) -> Node:
     attributes = {}
     if draw.is_likely(0.85):
-        dtype = draw.choice(result_dtypes("SequenceEmpty", draw.opset, "output"))[1]
+        dtype = draw.choice(result_dtypes("SequenceEmpty", draw.opset))[1]
         attributes["dtype"] = element_type(dtype)
     return Node("SequenceEmpty", draw.opset, (), attributes)
 

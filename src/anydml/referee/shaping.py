@@ -17,7 +17,7 @@ from anydml.referee.nodes import (
     row_major_index,
     wrap_index,
 )
-from anydml.referee.operator_rules import LeftOut, Operator, Rule, attribute_between, is_any_node, rank_of
+from anydml.referee.operator_rules import LeftOut, Operator, Rule, attribute_between, is_any_node
 
 
 def draw_elements(draw: Draw, max_rank: int = 5, min_rank: int = 0, parameter: str = "data") -> Array:
@@ -211,7 +211,7 @@ FLATTEN = Operator(
         attribute_between(
             "axis",
             lambda node: -node.array(0).ndim,
-            rank_of(),
+            lambda node: node.array(0).ndim,
             ("The value for axis must be in the range [-r, r], where r is the rank of the input tensor",),
         ),
     ),

@@ -55,13 +55,12 @@ SHRINKERS: Mapping[str, Shrinker] = {
 """Functions that make cases smaller, by the form of the cases."""
 
 
-def shrunk(stored: Stored, fails: Callable[[Any], bool], progress: Callable[[Any], None] = lambda case: None) -> Any:
+def shrunk(stored: Stored, fails: Callable[[Any], bool]) -> Any:
     """Return the smallest case found that still fails.
 
     Args:
         stored: a valid case that fails.
         fails: whether a case fails in the same way.
-        progress: called with each smaller case.
     """
     shrinker = SHRINKERS[stored.form]
     best = shrinker.read(stored)
@@ -75,7 +74,6 @@ def shrunk(stored: Stored, fails: Callable[[Any], bool], progress: Callable[[Any
             probes_left -= 1
             if fails(case):
                 best = case
-                progress(case)
                 break
         else:
             return best

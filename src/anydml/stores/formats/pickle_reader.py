@@ -128,14 +128,14 @@ class _BoundedReader:
         self._left -= size
 
 
-def next_pickle(file: BinaryIO, place: JsonPath, max_bytes: int = MAX_BYTES) -> Any:
+def next_pickle(file: BinaryIO, place: JsonPath) -> Any:
     """Return the content of the next pickle in a file, as `read_pickle` does, and advance the file behind it.
 
     Raises:
         ModelError: the pickle is broken, or too large.
     """
     with _refusing(place):
-        return _Machine().run(_BoundedReader(file, max_bytes))
+        return _Machine().run(_BoundedReader(file, MAX_BYTES))
 
 
 @contextmanager
