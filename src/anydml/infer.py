@@ -111,12 +111,6 @@ def equal_parts(name: str, count: int, axis_size: int, axis: int, field: str) ->
     return (axis_size // count,) * count
 
 
-def part_shapes(shape: Sizes, sizes: Sizes, axis: int) -> list[Sizes]:
-    """Return the parts' shapes."""
-    before, after = shape[:axis], shape[axis + 1 :]
-    return [(*before, size, *after) for size in sizes]
-
-
 def vector(name: str, field: str, values: Any, rank: int) -> Sizes:
     """Convert a list of one integer per dimension.
 

@@ -212,9 +212,8 @@ class DepthToSpace1OperatorDesc(_DepthSpace):
 
 def _check_block(name: str, shape: Sizes, block: int) -> None:
     if len(shape) != 4:
-        raise DescError(
-            f"{name}: x has {count_noun(len(shape), 'dimension')}", name, "x", "x must have four dimensions: N, C, H, W"
-        )
+        message = f"{name}: x has {count_noun(len(shape), 'dimension')}"
+        raise DescError(message, name, "x", "x must have four dimensions: N, C, H, W")
     if block < 1:
         raise DescError(f"{name}: block_size is {block}", name, "block_size", "block_size must be at least 1")
 

@@ -9,7 +9,7 @@ from anydml import infer
 from anydml.moves.program import Element
 from anydml.operators.base import ListOf, OperatorDesc, Problem, ReadIndex, TensorDesc, record
 from anydml.operators.function import Array, Sizes, function
-from anydml.operators.rule import DescError, Maker, View, Views, front, int64, rule
+from anydml.operators.rule import FLAT, DescError, Maker, View, Views, front, int64, rule
 from anydml.operators.split_join import part_elements, part_problems
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, TYPES_16_AND_32
 
@@ -84,10 +84,6 @@ def joined_axis(name: str, shapes: Sequence[Sizes], dtypes: Any, axis: Any) -> i
             message = f"{name}: {shapes_text} and axis is {along}"
             raise DescError(message, name, f"arrays[{i}]", "shapes must be equal except along axis")
     return along
-
-
-FLAT = -1
-"""The axis of `join_rule` that flattens."""
 
 
 @rule

@@ -9,7 +9,7 @@ import numpy as np
 
 from anydml import infer
 from anydml.operators.function import Array, Ints, Sizes, function
-from anydml.operators.rule import DescError, Integers, Maker, View, front, holds, rule
+from anydml.operators.rule import FLAT, DescError, Integers, Maker, View, front, holds, rule
 from anydml.symbols import are_at_least, are_known, one_or_more
 from anydml.text import count_noun
 
@@ -19,10 +19,6 @@ def upsample_rule(make: Maker, x: View, scales: Integers) -> None:
     """``result[c] = x[c // scales]``."""
     to: View = make.result(make.product(make.sizes(x), scales))
     make.copy(make.split_each(to, make.sizes(x), scales), make.expand_each(x, scales, 1))
-
-
-FLAT = -1
-"""The axis of `repeat_rule` that flattens."""
 
 
 @rule

@@ -18,6 +18,7 @@ from anydml.operators import element
 from anydml.symbols import holds
 
 __all__ = [
+    "FLAT",
     "DescError",
     "Integers",
     "Item",
@@ -39,6 +40,9 @@ Views: TypeAlias = Sequence[Any]
 int64: TypeAlias = int
 Item: TypeAlias = element.Element
 Word: TypeAlias = str
+
+FLAT = -1
+"""The axis of rules that flatten."""
 
 R = TypeVar("R", bound=Callable[..., Any])
 

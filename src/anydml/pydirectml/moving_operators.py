@@ -16,7 +16,7 @@ from anydml.operators.enums import Size2D as Scale
 from anydml.operators.gather import GatherOperatorDesc
 from anydml.operators.join import JoinOperatorDesc
 from anydml.operators.padding import PaddingOperatorDesc
-from anydml.operators.slice1 import Slice1OperatorDesc
+from anydml.operators.slice1 import Slice1OperatorDesc, max_copied_elements
 from anydml.operators.split import split_rule
 from anydml.operators.upsample_2d import Upsample2dOperatorDesc
 from anydml.pydirectml.builder import GraphBuilder
@@ -55,7 +55,7 @@ def slice(
     _check("slice", "input", input)
     windows = integers("slice", "input_window_sizes", input_window_sizes)
     steps = integers("slice", "input_window_strides", input_window_strides)
-    sizes = [1 + (window - 1) // (abs(step) or 1) for window, step in zip(windows, steps, strict=False)]
+    sizes = [max_copied_elements(window, step or 1) for window, step in zip(windows, steps, strict=False)]
     # Lists of different lengths are refused by the operator's own rules.
     out = _packed_like(input, [*sizes, *input.tensor.sizes[len(sizes) :]])
     desc = Slice1OperatorDesc(_read(input), out, input_window_offsets, windows, steps)

@@ -16,7 +16,10 @@ from anydml.arrays.pytorch import MOVABLE_DEVICES, TorchAdapter
 from anydml.arrays.receive import check_alike, check_host, check_place
 from anydml.fields import integer
 from anydml.functions.argument_conversion import check_data, check_mask, check_word, index_dtype_error
+from anydml.moves.sizing import Integers
+from anydml.moves.verbs import Maker, View
 from anydml.operators.function import Function, Inferred
+from anydml.operators.split import split_rule
 from anydml.operators.split_training import check_list
 from anydml.symbols import holds, is_symbol
 
@@ -145,7 +148,9 @@ def _adapter(name: str, field: str, tensor: Any, devices: tuple[str, ...] = (*MO
 
 
 def _parts(x: Any, sizes: Sequence[int], axis: int) -> list[Any]:
-    return [x.new_empty(shape) for shape in infer.part_shapes(tuple(x.shape), tuple(sizes), axis)]
+    make = Maker()
+    split_rule(make, View(tuple(x.shape)), Integers(sizes), axis)
+    return [x.new_empty(shape) for shape in make.shapes]
 
 
 def is_integer(dtype: Any, shape: Any) -> bool:

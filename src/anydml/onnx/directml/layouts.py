@@ -61,23 +61,16 @@ def _broadcast(described: Described, tensor: Tensor, output: TensorDesc) -> Tens
     return TensorDesc(described.type_of(tensor), output.sizes, strides)
 
 
-ORDERS = {"DCR": "DEPTH_COLUMN_ROW", "CRD": "COLUMN_ROW_DEPTH"}
-
-
 def depth_to_space(described: Described, x: Tensor) -> OperatorDesc | None:
     """DEPTH_TO_SPACE1."""
-    source, output = described.descs(x, described.output)
-    return DepthToSpace1OperatorDesc(
-        source, output, described.node.get("blocksize"), ORDERS[block_order(described.node)]
-    )
+    (source, output), node = described.descs(x, described.output), described.node
+    return DepthToSpace1OperatorDesc(source, output, node.get("blocksize"), block_order(node).upper())
 
 
 def space_to_depth(described: Described, x: Tensor) -> OperatorDesc | None:
     """SPACE_TO_DEPTH1."""
-    source, output = described.descs(x, described.output)
-    return SpaceToDepth1OperatorDesc(
-        source, output, described.node.get("blocksize"), ORDERS[block_order(described.node)]
-    )
+    (source, output), node = described.descs(x, described.output), described.node
+    return SpaceToDepth1OperatorDesc(source, output, node.get("blocksize"), block_order(node).upper())
 
 
 def upsample(described: Described, x: Tensor, *inputs: Tensor | None) -> OperatorDesc | None:

@@ -14,8 +14,8 @@ WORDS = {"DCR": "depth_column_row", "CRD": "column_row_depth"}
 
 
 def block_order(node: Node) -> str:
-    """Return the attribute `mode`; before version 11 of DepthToSpace and 28 of SpaceToDepth, it is DCR."""
-    return node.word("mode", (*WORDS,)) or "DCR"
+    """Return the order of the attribute `mode`; before version 11 of DepthToSpace and 28 of SpaceToDepth, it is DCR."""
+    return WORDS[node.word("mode", (*WORDS,)) or "DCR"]
 
 
 def _blocksize(node: Node, x: Tensor) -> int:
@@ -34,7 +34,7 @@ def depth_to_space(node: Node, ctx: LoweringContext, x: Tensor) -> Tensor:
     if c % size**2:
         message = f"data has {count_noun(c, 'channel')}, which blocksize² = {size**2} does not divide"
         raise node.error(message, "input", "blocksize² must divide the number of channels")
-    return ctx.result(node, apply_rule(blocks_rule, ctx.array(x), size, WORDS[block_order(node)], True)[0])
+    return ctx.result(node, apply_rule(blocks_rule, ctx.array(x), size, block_order(node), True)[0])
 
 
 def space_to_depth(node: Node, ctx: LoweringContext, x: Tensor) -> Tensor:
@@ -44,4 +44,4 @@ def space_to_depth(node: Node, ctx: LoweringContext, x: Tensor) -> Tensor:
     if height % size or width % size:
         message = f"{count_noun(height, 'row')} and {count_noun(width, 'column')} do not divide by {size}"
         raise node.error(message, "input", "blocksize must divide both")
-    return ctx.result(node, apply_rule(blocks_rule, ctx.array(x), size, WORDS[block_order(node)], False)[0])
+    return ctx.result(node, apply_rule(blocks_rule, ctx.array(x), size, block_order(node), False)[0])
