@@ -6,7 +6,7 @@ Unusual arguments raise REFUSED: Python then does the call, or raises the error.
 import cython
 import numpy as np
 from cython.cimports.anydml.core.arrays import View, numpy_dtype, read_array, read_indices, read_mask, read_same_kind
-from cython.cimports.anydml.core.pending_moves import Call
+from cython.cimports.anydml.core.simplifying import Call
 from cython.cimports.anydml.core.sizing import overflows
 from cython.cimports.anydml.core.tensors import Library, library_of
 from cython.cimports.anydml.core.verbs import REFUSED, Box, numbers, room

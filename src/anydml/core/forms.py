@@ -6,10 +6,9 @@ from cython.cimports.anydml.core.moving import (
     ANYDML_LOOKUPS,
     ANYDML_SKIP,
     Lookup,
-    has_invalid_index,
     offset_by,
 )
-from cython.cimports.anydml.core.simplifying import extend_move, simplify
+from cython.cimports.anydml.core.simplifying import extend_move, has_invalid_index, simplify
 
 TYPES = {"int32": -4, "int64": -8, "uint32": 4, "uint64": 8, "uint8": 1}
 """Codes of index dtypes in lookups."""

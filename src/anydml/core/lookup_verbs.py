@@ -10,11 +10,9 @@ from cython.cimports.anydml.core.moving import (
     ANYDML_SKIP,
     Lookup,
     Move,
-    has_invalid_index,
     offset_by,
 )
-from cython.cimports.anydml.core.pending_moves import Call, add_move, keep_move, next_move
-from cython.cimports.anydml.core.simplifying import simplify
+from cython.cimports.anydml.core.simplifying import Call, add_move, has_invalid_index, keep_move, next_move, simplify
 from cython.cimports.anydml.core.verbs import REFUSED, numbers
 from cython.cimports.libc.stdint import int32_t, uint32_t, uint64_t
 

@@ -45,7 +45,7 @@ cdef extern from "tasks.h" nogil:
 cdef inline char *offset_by(const char *at, int64_t by) noexcept nogil:
     return <char *>(<size_t>at + <size_t>by)
 
-cdef bint has_invalid_index(const Move *m, int lookup_mask) noexcept nogil
+cdef void check_indices(const Move *m) noexcept nogil
 cdef list describe(const Move *m, int64_t count)
 
 cdef int64_t SHARED_EFFORT, ELEMENT_EFFORT, LOOKUP_EFFORT, ROUND_EFFORT, CLAIMS, MIN_CLAIM, MAX_CLAIM

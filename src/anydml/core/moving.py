@@ -7,7 +7,6 @@ import os
 
 import cython
 from cython.cimports.anydml.core import kernels
-from cython.cimports.anydml.core.simplifying import simplify
 from cython.cimports.cpython.exc import PyErr_CheckSignals
 
 SHARED_EFFORT = 128 << 10
@@ -104,32 +103,9 @@ def put_numbers(plan, first, last):
     kernels.put_numbers(plan, first, last)
 
 
-def has_invalid_index(m, lookup_mask):
-    """Whether lookups in a bit mask have indices out of range; those of skipped elements do not count."""
-    refused: int32_t = 0
-    zero_strides: int64_t[16]
-    lookups: Lookup[16]
-    strides: cython.pointer(cython.const[int64_t])[16]
-    checked_move: Move = m[0]
-    checked_move.lookup = lookups
-    for k in range(m.rank):
-        zero_strides[k] = 0
-    checked_or_inner: cython.int = lookup_mask
-    for k in range(m.lookups - 1, -1, -1):
-        lookups[k] = m.lookup[k]
-        lookups[k].refused = cython.NULL
-        strides[k] = m.lookup[k].b
-        if lookups[k].into >= 0 and checked_or_inner >> lookups[k].into & 1:
-            checked_or_inner |= 1 << k
-        if lookup_mask >> k & 1:
-            lookups[k].refused = cython.address(refused)
-            lookups[k].outside = ANYDML_REFUSE
-        elif not checked_or_inner >> k & 1:
-            lookups[k].outside = ANYDML_CLAMP
-    # With strides of 0 at both ends, repeated indices are checked once.
-    if simplify(cython.address(checked_move), m.rank, m.n, zero_strides, zero_strides, strides) == 0:
-        kernels.check_indices(cython.address(checked_move))
-    return refused != 0
+def check_indices(m):
+    """Have the lookups of a move that refuse indices check for any."""
+    kernels.check_indices(m)
 
 
 def describe(m, count):

@@ -4,7 +4,8 @@ from array import array
 
 import cython
 import numpy as np
-from cython.cimports.anydml.core.moving import SHARED_EFFORT, describe, effort, has_invalid_index, run, run_backwards
+from cython.cimports.anydml.core.moving import SHARED_EFFORT, describe, effort, run, run_backwards
+from cython.cimports.anydml.core.simplifying import has_invalid_index
 from cython.cimports.cpython.tuple import PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from cython.cimports.libc.stdint import int32_t
 from cython.cimports.numpy import NPY_ARRAY_WRITEABLE, PyArray_DATA, PyArray_FLAGS, ndarray

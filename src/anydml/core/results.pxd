@@ -1,4 +1,5 @@
-from anydml.core.pending_moves cimport Call, run_moves
+from anydml.core.lookup_verbs cimport copy_looked_up
+from anydml.core.simplifying cimport Call, add_move, run_moves
 from anydml.core.verbs cimport ROOM, Box, Item, Maker, Integers, _refuse
 from cpython.ref cimport PyObject
 from libc.stdint cimport int64_t
@@ -43,7 +44,6 @@ cdef Box *result_from(Maker *make, Box *x) except NULL
 cdef int _begin_result(Maker *make, int rank, const int64_t *n) except -1
 cdef bint _overlaps_no_input(const Maker *make) noexcept
 cdef object _next_output(Maker *make, int rank, const int64_t *n)
-cdef int copy(Maker *make, Box *to, Box *x) except -1
 cdef int store(Maker *make, Box *x) except -1
 cdef int count_up(Maker *make, Box *to, Item start, Item delta) except -1
 cdef int fill(Maker *make, Box *to, Item value) except -1
@@ -52,3 +52,11 @@ cdef int fill(Maker *make, Box *to, Item value) except -1
 cdef inline Box *constant(Maker *make) except NULL:
     _refuse()
     return NULL
+
+# Write a view to a place of the same sizes.
+cdef inline int copy(Maker *make, Box *to, Box *x) except -1:
+    if make.is_trial:
+        return 0
+    if to.lookups or x.lookups:
+        return copy_looked_up(make, to, x)
+    return add_move(make.call, to.data, x.data, to.rank, x.sizes, to.strides, x.strides)

@@ -16,11 +16,10 @@ from cython.cimports.anydml.core.arrays import (
     numpy_dtype,
     read_output,
 )
-from cython.cimports.anydml.core.lookup_verbs import copy_looked_up
 from cython.cimports.anydml.core.moving import put_numbers, run_plan
-from cython.cimports.anydml.core.pending_moves import Call, add_fill, add_move
 from cython.cimports.anydml.core.ranges import Range, are_all_disjoint, are_disjoint
 from cython.cimports.anydml.core.signatures import is_packed
+from cython.cimports.anydml.core.simplifying import Call, add_fill
 from cython.cimports.anydml.core.sizing import sizes
 from cython.cimports.anydml.core.verbs import REFUSED, Box, flat, room, split
 from cython.cimports.cpython.exc import PyErr_Clear
@@ -166,15 +165,6 @@ def _next_output(make, rank, n):
         make.written[make.count] = array_range(c.to, c.kind.element)
     make.count += 1
     return output
-
-
-def copy(make, to, x):
-    """Write a view to a place of the same sizes."""
-    if make.is_trial:
-        return 0
-    if to.lookups or x.lookups:
-        return copy_looked_up(make, to, x)
-    return add_move(make.call, to.data, x.data, to.rank, x.sizes, to.strides, x.strides)
 
 
 def store(make, x):

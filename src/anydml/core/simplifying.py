@@ -1,8 +1,21 @@
-"""Simplification of moves to the one shape that kernels are written for, and to as few as possible."""
+"""Simplification of moves to the one shape that kernels are written for, and to as few as possible.
+
+The moves of a call are collected here, and run in batches.
+"""
 
 import cython
-from cython.cimports.anydml.core.moving import ANYDML_RANK, offset_by
+from cython.cimports.anydml.core.arrays import element_count
+from cython.cimports.anydml.core.moving import (
+    ANYDML_CLAMP,
+    ANYDML_RANK,
+    ANYDML_REFUSE,
+    Lookup,
+    check_indices,
+    offset_by,
+    run,
+)
 from cython.cimports.anydml.core.ranges import no_read_conflict
+from cython.cimports.libc.stdint import int32_t
 
 
 def simplify(m, rank, n, a, b, strides):
@@ -155,3 +168,78 @@ def merge_dimension(m, d):
         copy_dimension(m, k, k + 1)
     m.rank -= 1
     return True
+
+
+def has_invalid_index(m, lookup_mask):
+    """Whether lookups in a bit mask have indices out of range; those of skipped elements do not count."""
+    refused: int32_t = 0
+    zero_strides: int64_t[16]
+    lookups: Lookup[16]
+    strides: cython.pointer(cython.const[int64_t])[16]
+    checked_move: Move = m[0]
+    checked_move.lookup = lookups
+    for k in range(m.rank):
+        zero_strides[k] = 0
+    checked_or_inner: cython.int = lookup_mask
+    for k in range(m.lookups - 1, -1, -1):
+        lookups[k] = m.lookup[k]
+        lookups[k].refused = cython.NULL
+        strides[k] = m.lookup[k].b
+        if lookups[k].into >= 0 and checked_or_inner >> lookups[k].into & 1:
+            checked_or_inner |= 1 << k
+        if lookup_mask >> k & 1:
+            lookups[k].refused = cython.address(refused)
+            lookups[k].outside = ANYDML_REFUSE
+        elif not checked_or_inner >> k & 1:
+            lookups[k].outside = ANYDML_CLAMP
+    # With strides of 0 at both ends, repeated indices are checked once.
+    if simplify(cython.address(checked_move), m.rank, m.n, zero_strides, zero_strides, strides) == 0:
+        check_indices(cython.address(checked_move))
+    return refused != 0
+
+
+def add_move(c, to, source, rank, n, a, b):
+    """Add a move of a box without lookups."""
+    return keep_move(c, simplify(next_move(c, to, source, 0), rank, n, a, b, cython.NULL))
+
+
+def add_fill(c, to, rank, n, a):
+    """Add a move that fills a box with the call's pattern."""
+    return keep_move(c, simplify(next_move(c, to, c.pattern, c.kind.element), rank, n, a, ZEROS, cython.NULL))
+
+
+def next_move(c, to, source, pattern):
+    """Return the next move, whose box the caller must set."""
+    m: cython.pointer(Move) = c.moves + c.count
+    m.to = to
+    m.source = source
+    m.element = c.kind.element
+    m.pattern = pattern
+    m.lookups = 0
+    return m
+
+
+def keep_move(c, simplified):
+    """Keep the last move, unless it is empty or merges into the one before it."""
+    if simplified:
+        c.is_unfit |= simplified < 0
+    elif not c.count or not extend_move(c.moves + c.count - 1, c.moves + c.count, True):
+        c.count += 1
+        if c.count == MAX_PENDING:
+            c.total = c.kind.element * max(element_count(c.x.rank, c.x.sizes), element_count(c.to.rank, c.to.sizes))
+            return run_moves(c)
+    return 0
+
+
+def run_moves(c):
+    """Run the pending moves and clear them.
+
+    Raises:
+        KeyboardInterrupt: or another exception that a signal handler raises; `count` is then −1.
+    """
+    count = c.count
+    c.count = -1
+    if not c.is_unfit:
+        run(c.moves, count, c.total)
+    c.count = 0
+    return 0

@@ -1,7 +1,7 @@
 # The verbs of operators' rules, compiled: views as plain numbers, which mean what those of `anydml.moves.verbs` mean.
-from anydml.core.pending_moves cimport Call
 from anydml.core.moving cimport offset_by
 from anydml.core.ranges cimport Range
+from anydml.core.simplifying cimport Call
 from cpython.ref cimport PyObject
 from libc.stdint cimport int64_t
 

@@ -33,6 +33,6 @@ def argwhere(x: Array, dtype: np.dtype[Any] = np.dtype(np.int64)) -> Array:  # n
             with np.errstate(invalid="ignore"):
                 flags = np.not_equal(x, 0, out=empty(x.shape, np.dtype(np.bool_)))
             coordinates = nonzero_search.nonzero(flags, dtype)
-        return coordinates  # type: ignore[return-value]  # flags are packed
+        return coordinates
     # NumPy returns a transposed view; results must be contiguous.
     return np.argwhere(x).astype(dtype, "C")
