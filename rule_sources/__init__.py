@@ -21,13 +21,14 @@ from rule_sources.entries import Entry
 from rule_sources.functions import compiled
 from rule_sources.names import SOURCES, Found, meaning, parsed
 
-HEAD = """# cython: cdivision=False
+HEAD = """# cython: cdivision=False, binding=False
 from libc.stdint cimport int64_t
 from anydml.core cimport arguments, lookup_verbs, results, sizing, verbs
 from anydml.core.lookup_verbs cimport REFUSE
 from anydml.core.moving cimport ANYDML_CLAMP, ANYDML_SKIP
 from anydml.core.verbs cimport REFUSED
 """
+"""What the text begins with. Functions without a binding are called by Python in the least time."""
 
 
 def source() -> str:

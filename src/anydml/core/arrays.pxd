@@ -40,7 +40,6 @@ cdef struct View:
     int rank
     const int64_t *sizes
     const int64_t *strides  # in bytes
-    const int64_t *element_strides  # strides in elements, set when a tensor is read
     int64_t storage[64] # storage for computed strides
 
 cdef struct Kind:

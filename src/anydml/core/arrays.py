@@ -86,7 +86,6 @@ def read_tensor(array, library, view, dtype):
     view.data = cython.cast(cython.p_char, described.data) + described.byte_offset
     view.rank = described.ndim
     view.sizes = described.shape
-    view.element_strides = described.strides
     view.strides = view.storage
     for d in range(described.ndim):
         view.storage[d] = described.strides[d] * (described.dtype.bits >> 3)
