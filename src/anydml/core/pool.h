@@ -60,6 +60,7 @@ enum { ANYDML_STACK = 1 << 20 };
 enum { ANYDML_WAKE_FROM = 1 << 20 };  /* effort from which workers are woken; doubled for a while if none came in time, */
 enum { ANYDML_LATE_SHARE = 4 };       /* workers came in time if they requested more than one over this of the claims */
 enum { ANYDML_WAKE_MOST = 32 << 20 }; /* up to this effort */
+enum { ANYDML_STREAK_GAP = 15000 };   /* nanoseconds between two jobs up to which their efforts are added */
 
 /* Fields of the state: number of workers at the job; whether more may join; whether the caller sleeps until the last one
  * leaves; and above them the number of the job. */
@@ -83,6 +84,7 @@ static struct {
   ANYDML_OWN_LINE uint64_t state;
   anydml_job job;
   ANYDML_OWN_LINE int sleepers;
+  int64_t last_end, recent_effort;   /* end of the last job with sleepers; total effort of jobs in a row */
   int64_t wake_threshold;            /* effort from which sleepers are woken */
   ANYDML_OWN_LINE int wanted, alive; /* number of workers requested, and running */
   pthread_mutex_t lock;              /* held briefly, to go to sleep or to wake sleepers */
@@ -92,8 +94,8 @@ static struct {
 
 /* All are sequentially consistent on every processor. A worker that goes to sleep announces it and then checks for a job;
  * a caller announces a job and then checks for sleepers: one of them must see the other. Other shared data belongs to one
- * thread at a time: the job to its caller until `state` is open, and again once no worker is at it; wake_threshold to the
- * thread that has set `is_busy`. Every run is thus equivalent to some interleaving of
+ * thread at a time: the job to its caller until `state` is open, and again once no worker is at it; recent_effort,
+ * wake_threshold and last_end to the thread that has set `is_busy`. Every run is thus equivalent to some interleaving of
  * the threads (tests/core/pool_stress.c searches for data races). */
 #define ANYDML_LOAD(word) __atomic_load_n(&anydml_pool.word, __ATOMIC_SEQ_CST)
 #define ANYDML_ADD(word, by) __atomic_add_fetch(&anydml_pool.word, by, __ATOMIC_SEQ_CST)
@@ -263,16 +265,22 @@ static void anydml_share(anydml_work_t work, const void *plan, int64_t first, in
   anydml_pool.job = (anydml_job){work, plan, first, last, step, (last - first + step - 1) / step, effort, anydml_core()};
   __atomic_store_n(&anydml_pool.claimed, 0, __ATOMIC_SEQ_CST);
   ANYDML_ADD(state, ANYDML_JOB | ANYDML_OPEN);
-  const int sleepers = ANYDML_LOAD(sleepers), wakes = sleepers && effort >= anydml_pool.wake_threshold;
-  if (wakes) anydml_wake(ANYDML_WAKE_FANOUT, anydml_pool.job.core);
+  int sleepers = ANYDML_LOAD(sleepers), wakes = 0;
+  if (sleepers) {
+    anydml_pool.recent_effort = effort + (anydml_now() - anydml_pool.last_end < ANYDML_STREAK_GAP ? anydml_pool.recent_effort : 0);
+    wakes = anydml_pool.recent_effort >= anydml_pool.wake_threshold;
+    if (wakes) anydml_wake(ANYDML_WAKE_FANOUT, anydml_pool.job.core);
+  }
   anydml_claims(&anydml_pool.job, 0);
   anydml_close();
+  if (wakes) anydml_pool.recent_effort = 0;
   /* Claims that workers requested, including those that they did not get. */
   const int64_t helped = (int64_t)(ANYDML_LOAD(claimed) >> 32);
   if (helped > anydml_pool.job.claims / ANYDML_LATE_SHARE) anydml_pool.wake_threshold = ANYDML_WAKE_FROM;
   else if (wakes) anydml_pool.wake_threshold = anydml_pool.wake_threshold < ANYDML_WAKE_MOST / 2 ? 2 * anydml_pool.wake_threshold : ANYDML_WAKE_MOST;
   /* Workers may be available again: lower the threshold, so that they are woken some jobs later. */
   else if (sleepers && anydml_pool.wake_threshold > ANYDML_WAKE_FROM) anydml_pool.wake_threshold -= anydml_pool.wake_threshold / 16;
+  if (sleepers) anydml_pool.last_end = anydml_now();
   __atomic_store_n(&anydml_pool.is_busy, 0, __ATOMIC_SEQ_CST);
 }
 
