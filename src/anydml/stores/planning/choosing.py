@@ -22,12 +22,9 @@ LONG_BLOCK_BYTES = 8 << 20
 """Bytes of a block beyond which longer requests gain little, even on slow mounts."""
 
 CACHE_BLOCK_BYTES = 4 << 20
-"""Bytes of a block that is moved in a cache."""
+"""Bytes of a block that is moved in a cache, and of a read that is long enough on slow mounts."""
 
-LONG_ENOUGH = 5 << 20
-"""Mean bytes of requests from which blocks are not enlarged for longer ones; a cast may read half of what it gives."""
-
-MAX_LONG_BLOCK = 64 << 20
+MAX_LONG_BLOCK = 40 << 20
 """Maximum size in bytes of a block that is enlarged for longer requests."""
 
 MIN_LENGTHENING = 1.2
@@ -91,7 +88,7 @@ def _lengthen(group: MoveGroup, cut: Cut, max_bytes: int) -> Cut:
     """Return a cut into larger blocks if that makes short requests longer; blocks with moves stay in the cache."""
     operand = group.operands(cut.side)[0]
     io, lengthened = _middle_io(group, cut, operand), cut
-    while not io.moves and _mean(io) < LONG_ENOUGH:
+    while not io.moves and _mean(io) < CACHE_BLOCK_BYTES:
         lengthened = (
             lengthened._replace(height=2 * lengthened.height)
             if cut.pitch
