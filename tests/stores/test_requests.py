@@ -171,7 +171,7 @@ def test_many_small_tensors_of_ranks_are_read_by_few_requests(tmp_path):
     save_file(own, tmp_path / "whole.safetensors")
     plan = stores.reshard([tmp_path / "whole.safetensors"], tmp_path / "tp", ranks=4)
     assert plan.totals.reads < 100
-    assert not sum(len(kind.moves) for kind in plan.blocking.kinds)
+    assert not sum(len(group.moves) for group in plan.blocking.distinct)
     plan.run()
     ranks = [stores.open(tmp_path / f"tp/model-rank-{rank:05}-of-00004.safetensors") for rank in range(4)]
     for name, tensor in own.items():
@@ -241,7 +241,7 @@ def test_planning_ten_thousands_of_tensors_for_ranks_takes_few_moves(tmp_path):
         file.truncate(8 + len(text) + at)
     plan = stores.reshard(tmp_path / "x.safetensors", tmp_path / "out", ranks=4)
     assert len(plan.blocking.groups) == 1
-    assert sum(len(kind.moves) for kind in plan.blocking.kinds) <= 8
+    assert sum(len(group.moves) for group in plan.blocking.distinct) <= 8
     assert plan.totals.reads <= MAX_A_GIB * at / (1 << 30)
     assert plan.totals.bytes_read_again == 0
 

@@ -57,7 +57,7 @@ def whole(tmp_path_factory):
 def test_ranks_are_divided_otherwise_by_windows_of_any_size(whole, tmp_path, source, target, is_distributed, memory):
     stores.reshard(whole, tmp_path / "in", ranks=source, dcp=is_distributed).run()
     plan = stores.reshard(tmp_path / "in", tmp_path / "out", ranks=target, dcp=not is_distributed, memory=memory)
-    assert any(kind.windows is not None for kind in plan.blocking.kinds)
+    assert any(group.windows is not None for group in plan.blocking.distinct)
     # Copies of small tensors are read from one rank.
     assert plan.totals.bytes_read_again == 0
     plan.run()

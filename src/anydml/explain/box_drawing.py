@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from anydml.explain.columns import Column, arrange
 from anydml.explain.section import Section, Tensor
 from anydml.explain.solids import DEPTH, grid, sides
-from anydml.explain.stripes import Place, Touch, divide_into_stripes
+from anydml.explain.stripes import Rectangle, Touch, divide_into_stripes
 from anydml.explain.svg import COLOURS, LINE, arrow, escape, shorten, svg
 from anydml.moves.move import Access, Move
 from anydml.text import count_noun
@@ -51,7 +51,7 @@ class Sheet:
     depth: int
 
     @property
-    def front(self) -> Place:
+    def front(self) -> Rectangle:
         """x, y, width and height of the front face."""
         return self.x, self.y, self.width, self.height
 
@@ -61,7 +61,7 @@ class Sheet:
         start = self.depth * first // count
         return start, max(self.depth * (last + 1) // count, start + 1)
 
-    def part(self, ranges: Sequence[Range]) -> Place:
+    def part(self, ranges: Sequence[Range]) -> Rectangle:
         """Return x, y, width and height of a range of coordinates, at least a few pixels each."""
         rows, top, bottom = _flat(self.tensor, self.down, ranges)
         columns, left, right = _flat(self.tensor, range(len(ranges))[-1:], ranges)
@@ -90,17 +90,17 @@ def picture(section: Section, operand_number: int = 0, is_alone: bool = True) ->
         for k in column.members:
             sheet_svg += _sheet(k, sheets[k])
             drawn = [
-                (n, place, touch.back)
+                (n, rectangle, touch.back)
                 for n, places in enumerate(drawn_moves)
                 for touch, (operand, stripes) in zip(touches[n], places, strict=True)
                 if operand == k
-                for place in stripes
+                for rectangle in stripes
             ]
             if sheets[k].depth:
                 # Cells in front, above or to the right hide other cells, and so are drawn last.
                 drawn.sort(key=lambda rectangle: (-rectangle[2][0], -rectangle[1][1], rectangle[1][0]))
-            for n, place, (start, end) in drawn:
-                sheet_svg += _part(moves[n], n % COLOURS, place, end - start if sheets[k].depth else 0)
+            for n, rectangle, (start, end) in drawn:
+                sheet_svg += _part(moves[n], n % COLOURS, rectangle, end - start if sheets[k].depth else 0)
             sheet_svg += _grid(sheets[k])
         parts += column.group(sheet_svg)
     for n, places in enumerate(drawn_moves):
@@ -236,11 +236,11 @@ def _run_bytes(end: Access, move: Move) -> int:
     return run
 
 
-def _part(move: Move, colour: int, place: Place, depth: int) -> Iterator[str]:
-    x, y, width, height = place
+def _part(move: Move, colour: int, rectangle: Rectangle, depth: int) -> Iterator[str]:
+    x, y, width, height = rectangle
     about = f"<title>{escape(move)}</title>"
     if depth:
-        yield f'<path class="cell f{colour}" d="{"".join(sides(place, depth))}">{about}</path>'
+        yield f'<path class="cell f{colour}" d="{"".join(sides(rectangle, depth))}">{about}</path>'
     yield (
         f'<rect class="cell f{colour}" fill-opacity="{1 if depth else 0.7}" x="{x}" y="{y}" '
         f'width="{width}" height="{height}">{about}</rect>'
@@ -248,14 +248,14 @@ def _part(move: Move, colour: int, place: Place, depth: int) -> Iterator[str]:
 
 
 def _arrows(
-    move: Move, colour: int, places: Sequence[tuple[int, Sequence[Place]]], touches: Sequence[Touch]
+    move: Move, colour: int, rectangles: Sequence[tuple[int, Sequence[Rectangle]]], touches: Sequence[Touch]
 ) -> Iterator[str]:
-    if places and places[0][0] == move.destination.operand:
-        (_, ((left, top, _, high), *_)), *other_places = places
+    if rectangles and rectangles[0][0] == move.destination.operand:
+        (_, ((left, top, _, high), *_)), *other_rectangles = rectangles
         start, end = touches[0].back
         # Layers further back are drawn further up and to the right.
         to = (left + (end - start) // 2, top - (end - start) // 2) if start else (left, top + high // 2)
-        for _, (*_, (x, y, width, height)) in other_places:
+        for _, (*_, (x, y, width, height)) in other_rectangles:
             yield from arrow((x + width, y + height // 2), to, colour, f"{move.bytes_written:,} B: {move}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from anydml.explain.stripes import Place
+from anydml.explain.stripes import Rectangle
 
 DEPTH = 56
 """Pixels by which all axes except the last two go back."""
@@ -14,9 +14,9 @@ APART = 5
 """Minimum pixels between two lines of a grid."""
 
 
-def sides(place: Place, depth: int) -> list[str]:
-    """Return the outlines of the top and the right side of a block, whose front is at a place."""
-    x, y, width, height = place
+def sides(rectangle: Rectangle, depth: int) -> list[str]:
+    """Return the outlines of the top and the right side of a block whose front is a rectangle."""
+    x, y, width, height = rectangle
     right, bottom = x + width, y + height
     return [
         f"M{x} {y}l{depth} {-depth}H{right + depth}L{right} {y}z",
@@ -24,7 +24,7 @@ def sides(place: Place, depth: int) -> list[str]:
     ]
 
 
-def grid(sizes: Sequence[int], chunks: Sequence[int], front: Place, depth: int) -> Iterator[str]:
+def grid(sizes: Sequence[int], chunks: Sequence[int], front: Rectangle, depth: int) -> Iterator[str]:
     """Yield the path of the lines between chunks. If they are too close, only some of them are drawn.
 
     Args:

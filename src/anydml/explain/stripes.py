@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-Place = tuple[int, int, int, int]
+Rectangle = tuple[int, int, int, int]
 """x, y, width and height."""
 
 MAX_STRIPES = 4
@@ -21,20 +21,20 @@ class Touch(NamedTuple):
 
     Attributes:
         operand: the tensor's number.
-        place: the bounding box of that part.
+        rectangle: the bounding box of that part.
         is_under: whether the move writes the whole box, so that later moves are drawn above it.
         has_whole_rows: whether the move accesses each row of the box completely or not at all.
         back: first and last pixel in depth, if the tensor is drawn as a block.
     """
 
     operand: int
-    place: Place
+    rectangle: Rectangle
     is_under: bool = False
     has_whole_rows: bool = False
     back: tuple[int, int] = (0, 1)
 
 
-def divide_into_stripes(moves: Sequence[Sequence[Touch]]) -> tuple[list[list[tuple[int, list[Place]]]], bool]:
+def divide_into_stripes(moves: Sequence[Sequence[Touch]]) -> tuple[list[list[tuple[int, list[Rectangle]]]], bool]:
     """Divide shared boxes among the moves that access them.
 
     Boxes that overlap, directly or through others, are cut into alternating stripes, and each move gets those of one
@@ -44,7 +44,7 @@ def divide_into_stripes(moves: Sequence[Sequence[Touch]]) -> tuple[list[list[tup
         moves: the touches of each move, in order of execution.
 
     Returns:
-        For each move, the operands that it accesses with their places; and whether any place consists of stripes.
+        For each move, the operands that it accesses, with their rectangles; and whether any are drawn in stripes.
     """
     touches = [(move_number, touch) for move_number, of_move in enumerate(moves) for touch in of_move]
     neighbours = [
@@ -60,20 +60,20 @@ def divide_into_stripes(moves: Sequence[Sequence[Touch]]) -> tuple[list[list[tup
     for k in range(len(touches)):
         neighbour_lanes = {lanes[neighbour] for neighbour in neighbours[k] if neighbour < k}
         lanes.append(next(lane for lane in range(len(touches)) if lane not in neighbour_lanes))
-    places: list[list[Place]] = [[] for _ in touches]
+    rectangles: list[list[Rectangle]] = [[] for _ in touches]
     for group in _groups(neighbours):
-        boxes = [touches[k][1].place for k in group]
+        boxes = [touches[k][1].rectangle for k in group]
         count = 1 + max(lanes[k] for k in group)
         for k, box in zip(group, boxes, strict=True):
             if count == 1:
-                places[k] = [box]
+                rectangles[k] = [box]
             elif all(touches[member][1].has_whole_rows for member in group):
                 vertical = _stripes(_transpose(box), lanes[k], count, [_transpose(neighbour) for neighbour in boxes])
-                places[k] = [_transpose(stripe) for stripe in vertical]
+                rectangles[k] = [_transpose(stripe) for stripe in vertical]
             else:
-                places[k] = _stripes(box, lanes[k], count, boxes)
-    result: list[list[tuple[int, list[Place]]]] = [[] for _ in moves]
-    for (move_number, touch), stripes in zip(touches, places, strict=True):
+                rectangles[k] = _stripes(box, lanes[k], count, boxes)
+    result: list[list[tuple[int, list[Rectangle]]]] = [[] for _ in moves]
+    for (move_number, touch), stripes in zip(touches, rectangles, strict=True):
         result[move_number].append((touch.operand, stripes))
     return result, max(lanes, default=0) > 0
 
@@ -92,12 +92,12 @@ def _groups(neighbours: Sequence[Sequence[int]]) -> Iterator[list[int]]:
             yield group
 
 
-def _transpose(stripe: Place) -> Place:
+def _transpose(stripe: Rectangle) -> Rectangle:
     x, y, width, height = stripe
     return y, x, height, width
 
 
-def _stripes(box: Place, lane: int, count: int, boxes: Sequence[Place]) -> list[Place]:
+def _stripes(box: Rectangle, lane: int, count: int, boxes: Sequence[Rectangle]) -> list[Rectangle]:
     """Return the stripes of one of `count` lanes in `box`: vertical, and aligned in all `boxes` of its group."""
     x, y, width, height = box
     origin, narrowest = min(span[0] for span in boxes), min(span[2] for span in boxes)
@@ -122,8 +122,10 @@ def _share_stripe(touch: Touch, earlier_touch: Touch, is_first: bool) -> bool:
         and not first.is_under
         and max(touch.back[0], earlier_touch.back[0]) < min(touch.back[1], earlier_touch.back[1])
         and all(
-            max(touch.place[k], earlier_touch.place[k])
-            < min(touch.place[k] + touch.place[k + 2], earlier_touch.place[k] + earlier_touch.place[k + 2])
+            max(touch.rectangle[k], earlier_touch.rectangle[k])
+            < min(
+                touch.rectangle[k] + touch.rectangle[k + 2], earlier_touch.rectangle[k] + earlier_touch.rectangle[k + 2]
+            )
             for k in (0, 1)
         )
     )

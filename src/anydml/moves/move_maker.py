@@ -52,7 +52,7 @@ class MoveMaker(Maker):
             self.moves = [renumber_operands(move, numbers) for move in self.moves]
 
     def result(self, sizes: Integers, write_sizes: Integers | None = None) -> Any:
-        """Return the place of the next result: its operand, or scratch if no strides fit `write_sizes`."""
+        """Return the destination of the next result: its operand, or scratch if no strides fit `write_sizes`."""
         to = self._next()
         if write_sizes is None:
             return to
@@ -101,7 +101,7 @@ class MoveMaker(Maker):
             self.moves.append(new(Move, (n, to.access, source, to.element_size)))
 
     def result_from(self, x: Any) -> Any:
-        """Return the place of the next result, after x is copied to it; nothing is copied if x is that place."""
+        """Return the destination of the next result, after x was copied to it, unless x lies there already."""
         to = self._next()
         if not self.is_in_place:
             self.copy(to, x)

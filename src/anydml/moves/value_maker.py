@@ -92,7 +92,7 @@ class ValueMaker(Maker):
         return ValueView(value, x.dtype, x.name, x.parts)
 
     def cut(self, x: Any, axis: int, start: int, size: int, step: int) -> Any:
-        """Cut a place or a value."""
+        """Cut a destination or a value."""
         if isinstance(x, View):
             return super().cut(x, axis, start, size, step)
         return self._window(
@@ -103,7 +103,7 @@ class ValueMaker(Maker):
         )
 
     def window(self, x: Any, first: Integers, count: Integers, step: Integers) -> Any:
-        """Cut every axis of a place or a value."""
+        """Cut every axis of a destination or a value."""
         if isinstance(x, View):
             return super().window(x, first, count, step)
         return self._window(x, [*first.at], [*count.at], [*step.at])
@@ -126,20 +126,20 @@ class ValueMaker(Maker):
         return self.broadcast(window, Integers(count)) if any(is_zero(by) for by in step) else window
 
     def permute(self, x: Any, axes: Integers) -> Any:
-        """Permute the axes of a place or a value."""
+        """Permute the axes of a destination or a value."""
         if isinstance(x, View):
             return super().permute(x, axes)
         value = self.value_of(x)
         return self._with_value(x, value.permute((*axes.at, *range(axes.count, len(value.sizes)))))
 
     def split(self, x: Any, axis: int, sizes: Integers) -> Any:
-        """Split an axis of a place or a value."""
+        """Split an axis of a destination or a value."""
         if isinstance(x, View):
             return super().split(x, axis, sizes)
         return self._with_value(x, self._composer.split(self.value_of(x), axis, sizes.at))
 
     def expand(self, x: Any, axis: int, size: int) -> Any:
-        """Add an axis to a value, or to what is read of a place."""
+        """Add an axis to a value, or to what is read of a destination."""
         self._check((*x.sizes[:axis], size, *x.sizes[axis:]))
         source = self._read(x)
         return self._with_value(source, expand(self.value_of(source), axis, size))
@@ -157,13 +157,13 @@ class ValueMaker(Maker):
         return self._with_value(x, self._composer.broadcast(value, (*sizes.at, *value.sizes[len(x.sizes) :])))
 
     def diagonal(self, x: Any, axis: int, second_axis: int) -> Any:
-        """Return the diagonal of a place or a value."""
+        """Return the diagonal of a destination or a value."""
         if isinstance(x, View):
             return super().diagonal(x, axis, second_axis)
         return self._with_value(x, self._composer.diagonal(self.value_of(x), axis, second_axis))
 
     def slide(self, x: Any, axis: int, count: int, step: int, length: int, apart: int) -> Any:
-        """Return windows of a place or a value."""
+        """Return windows of a destination or a value."""
         if isinstance(x, View):
             return super().slide(x, axis, count, step, length, apart)
         value = self.value_of(x)
@@ -172,7 +172,7 @@ class ValueMaker(Maker):
         return self._with_value(x, slid.permute((*axes[: axis + 1], len(axes), *axes[axis + 1 :])))
 
     def at(self, x: Any, axis: int, k: int) -> Any:
-        """Return the elements of a place or a value at one coordinate of an axis."""
+        """Return the elements of a destination or a value at one coordinate of an axis."""
         if isinstance(x, View):
             return super().at(x, axis, k)
         value = self.value_of(self.cut(x, axis, k, 1, 1))
@@ -184,7 +184,7 @@ class ValueMaker(Maker):
         return self._with_value(x, self._composer.reshape(value, (self.count(x), *value.sizes[len(x.sizes) :])))
 
     def pick(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
-        """Pick from a value, or pick places."""
+        """Pick from a value, or pick destinations."""
         if outside == "refuse":
             self.check_refused(indices, is_place=isinstance(x, View))
         if isinstance(x, View):
@@ -198,11 +198,11 @@ class ValueMaker(Maker):
         """Check that indices that may be refused can be read before anything moves."""
 
     def pick_along(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
-        """Pick from a value, or pick places."""
+        """Pick from a value, or pick destinations."""
         return self._compose_at_once(x, indices, lambda make, x, by: Maker.pick_along(make, x, by, axis, outside))
 
     def pick_tuples(self, x: Any, indices: Any, batch: int, outside: Outside) -> Any:
-        """Pick from a value, or pick places."""
+        """Pick from a value, or pick destinations."""
         return self._compose_at_once(x, indices, lambda make, x, by: Maker.pick_tuples(make, x, by, batch, outside))
 
     def _compose_at_once(self, x: Any, indices: Any, pick: Callable[[Maker, Any, Any], Any]) -> Any:
@@ -233,7 +233,7 @@ class ValueMaker(Maker):
         return self._with_value(x, self._composer.unless(value, by, self._reason))
 
     def result_from(self, x: Any) -> Any:
-        """Return the place of a result that begins as a copy of x; if parts are overwritten, the result is stored."""
+        """Return the destination of a result that begins as a copy of x, and is stored if parts are overwritten."""
         to = self.result(Integers(x.sizes))
         self._results[-1].writes.append((None, self.value_of(x)))
         return to
@@ -248,7 +248,7 @@ class ValueMaker(Maker):
         return ValueView(Value.of_fill((*sizes.at, *(1,) * self.parts), pattern), parts=self.parts)
 
     def result(self, sizes: Integers, write_sizes: Integers | None = None) -> Any:
-        """Return the place of the next result, addressed by coordinates."""
+        """Return the destination of the next result, addressed by coordinates."""
         result_number, written = len(self._results), write_sizes or sizes
         self._results.append(_Result(sizes.at, written.at))
         return View(written.at, Access(result_number, CoordinateSteps({}), units(written.count)))  # type: ignore[arg-type]  # in coordinates
@@ -334,7 +334,7 @@ class ValueMaker(Maker):
         )
 
     def _read(self, x: Any) -> Any:
-        """Return a view that is read: the value that is written to a place, which must be a window of its result."""
+        """Return a view that is read: the value of a destination, which must be a window of its result."""
         if isinstance(x, ValueView):
             return x
         starts = [x.access.offset.terms.get(axis, 0) for axis in range(len(x.sizes))]
@@ -357,7 +357,7 @@ class _MakerWithoutScratch(ValueMaker):
 
 
 def _piece_of_result(to: View, piece: Piece, rank: int) -> Piece:
-    """Convert a piece of a value that is written to a place into a piece of the result, which has rank `rank`."""
+    """Convert a piece of a value that is written to a destination into a piece of the result, which has rank `rank`."""
     access, own_rank = to.access, len(to.sizes)
     steps = [next(iter(along.terms.items())) for along in access.strides]
     start = [access.offset.terms.get(axis, 0) for axis in range(rank)]

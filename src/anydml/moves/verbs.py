@@ -1,6 +1,6 @@
-"""The verbs of which operators' rules are made, on what moves describe: views, and the makers of results from them.
+"""The verbs of which operators' rules are made, the views that they take, and the makers that run rules.
 
-A rule reads *views* of its inputs, and writes into *places*, which are views of its results. Its text is the same
+A rule reads *views* of its inputs, and writes into *destinations*, which are views of its results. Its text is the same
 whatever makes the results: `Maker` itself infers their sizes, `MoveMaker` makes moves between tensors of known
 strides, and `ValueMaker` composes values, whose sizes may be open. No verb compares sizes, so no rule adds a
 guard by itself.
@@ -83,7 +83,7 @@ class Maker(Sizing):
     """Makes results: the verbs, and their meaning for sizes.
 
     A result's writes are disjoint and cover it, and nothing is written twice, unless a verb says otherwise. What is
-    written may be read from the place again.
+    written may be read from the destination again.
 
     Attributes:
         shapes: the results' sizes.
@@ -137,7 +137,7 @@ class Maker(Sizing):
         return x.with_strides((*x.sizes[:axis], *sizes.at, *x.sizes[axis + 1 :]), change)
 
     def expand(self, x: Any, axis: int, size: int) -> Any:
-        """Insert an axis along which all elements are equal; a place gets only axes of size 1."""
+        """Insert an axis along which all elements are equal; a destination gets only axes of size 1."""
 
         def change(strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
             return 0, (*strides[:axis], 0, *strides[axis:])
@@ -183,7 +183,7 @@ class Maker(Sizing):
     def slide(self, x: Any, axis: int, count: int, step: int, length: int, apart: int) -> Any:
         """Replace an axis by windows: element i, j is ``x[step · i + apart · j]``; j is a new axis after i.
 
-        Those of a place do not overlap.
+        The windows of a destination do not overlap.
         """
 
         def change(strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
@@ -238,7 +238,7 @@ class Maker(Sizing):
         """Pick by one list of coordinates per element: element b, c, r is ``x[b, *indices[b, c], r]``. See `pick`.
 
         Args:
-            x: the view that is read, or a place.
+            x: the view that is read, or a destination.
             indices: at least one coordinate along the last axis, whose size is known.
             batch: number of the axes b.
             outside: treatment of indices out of range.
@@ -262,24 +262,24 @@ class Maker(Sizing):
         return View(x.sizes, Access(operand, offset, strides, (*lookups, lookup)), x.element_size, x.dtype)
 
     def result_from(self, x: Any) -> Any:
-        """Return the place of the next result after x was copied to it; the rule then overwrites parts, in order."""
+        """Return the destination of the next result, after x was copied to it; the rule overwrites parts, in order."""
         self.shapes.append(x.sizes)
         return View(x.sizes)
 
     def result(self, sizes: Integers, write_sizes: Integers | None = None) -> Any:
-        """Return the place of the next result, or a view of it in `write_sizes`, in the same row-major order."""
+        """Return the destination of the next result, or a view of it in `write_sizes`, in the same row-major order."""
         self.shapes.append(sizes.at)
         return View((write_sizes or sizes).at)
 
     def copy(self, to: Any, x: Any) -> None:
-        """Write a view to a place of the same sizes; of several elements for one address, the last one wins."""
+        """Write a view to a destination of the same sizes; of several elements for one address, the last one wins."""
 
     def filled(self, sizes: Integers, value: Any) -> Any:
         """Return a view of one element, repeated: an `Element`, or zeros if it is None."""
         return View(sizes.at)
 
     def fill(self, to: Any, value: Any) -> None:
-        """Write one element to all of a place: an `Element`, or zeros if it is None."""
+        """Write one element to all of a destination: an `Element`, or zeros if it is None."""
         self.copy(to, self.filled(self.sizes(to), value))
 
     def constant(self, array: Constant) -> Any:
@@ -287,13 +287,13 @@ class Maker(Sizing):
         return View(array.shape)
 
     def count_up(self, to: Any, start: Any, delta: Any) -> None:
-        """Write ``start + k · delta``, two `Element`s, to a place in row-major order."""
+        """Write ``start + k · delta``, two `Element`s, to a destination in row-major order."""
         self.copy(
             to, self.split(self.constant(number_sequences.sequence(start, delta, self.count(to))), 0, self.sizes(to))
         )
 
     def reverse(self, to: Any, x: Any, lengths: Any, axis: int) -> None:
-        """Write the first elements of each row of x in reverse order, to a place that holds x.
+        """Write the first elements of each row of x in reverse order, to a destination that holds x.
 
         Their numbers, one per row, are indices, of size 1 along the axis, and clamped.
         """

@@ -118,7 +118,7 @@ def checked(**kinds: Kind) -> Callable[[Callable[P, T]], Callable[P, T]]:
                 reader = all_kinds.get(name)
                 is_default = value is None and parameters.parameters[name].default is None
                 if reader is not None and not is_default and not reader.fits(value):
-                    raise refusal(function.__name__, name, value, reader.advice)
+                    raise argument_error(function.__name__, name, value, reader.advice)
             return function(*arguments, **keywords)
 
         return checking
@@ -126,7 +126,7 @@ def checked(**kinds: Kind) -> Callable[[Callable[P, T]], Callable[P, T]]:
     return decorate
 
 
-def refusal(function: str, argument: str, value: Any, advice: str) -> BindingError:
+def argument_error(function: str, argument: str, value: Any, advice: str) -> BindingError:
     """Return the error for an argument of a wrong type."""
     text = f"the string {value!r:.80}" if isinstance(value, str) else reprlib.repr(value)
     return BindingError(f"{function}: {argument} is {text}: {advice}", function, argument)

@@ -11,7 +11,7 @@ import numpy as np
 
 from anydml.errors import BindingError
 from anydml.operators.base import OperatorDesc
-from anydml.stores.argument_checks import LIST, Kind, checked, refusal
+from anydml.stores.argument_checks import LIST, Kind, argument_error, checked
 from anydml.stores.formats.block_types import name_of
 from anydml.stores.formats.store import Checkpoint, Store
 from anydml.stores.formats.target import Content, Target
@@ -103,7 +103,7 @@ def _no_store(name: str, inputs: Any) -> BindingError:
     checkpoint = next((leaf for leaf in leaves(inputs) if isinstance(leaf, Checkpoint)), None)
     for path in leaves(inputs):
         if isinstance(path, (str, os.PathLike)):
-            return refusal(name, "inputs", path, f"pass stores.open({str(path)[:80]!r})")
+            return argument_error(name, "inputs", path, f"pass stores.open({str(path)[:80]!r})")
     if checkpoint is None:
         return BindingError(f"{name}: inputs have no store: open one by anydml.stores.open", name, "inputs")
     advice = f"pick one by its name, such as [{min(checkpoint)!r}]" if checkpoint else "it has none"

@@ -37,8 +37,8 @@ class NewPiece(NamedTuple):
     """A piece, in a form that many tensors share.
 
     Attributes:
-        kind: number of the tensors' kind.
-        tensor_shape: their shape.
+        kind: the number of the pair of shape and dtype of the tensors.
+        tensor_shape: the shape of the tensors.
         start: the first coordinates of the piece in each tensor.
         shape: the shape of the piece.
         dtype: the dtype of the elements.
@@ -62,9 +62,9 @@ def new_distributed(
         folder: the folder of the checkpoint.
         names: the names of all tensors.
         pieces: the different pieces.
-        tensor: the number of the tensor of each piece in a file.
-        piece: the number of each piece among the different pieces.
-        sizes: how many pieces each file has; pieces are in the order of files.
+        tensor: for each piece in a file, the number of its tensor.
+        piece: for each piece in a file, its number among the different pieces.
+        sizes: the number of pieces in each file; pieces are in the order of files.
 
     Raises:
         ModelError: PyTorch has no such dtype.
@@ -81,7 +81,7 @@ def new_distributed(
     heads, tails = (np.array([len(part[k]) for part in around], np.int64) for k in (0, 1))
     file_bytes, around_bytes = heads + element_bytes + tails, np.stack([heads, tails], 1)
     distances = np.stack([-heads, element_bytes], 1)
-    new_files, offset, stored_pieces = list[NewFile](), np.empty(piece.size, np.int64), list[_FilePieces]()
+    new_files, offset, file_pieces = list[NewFile](), np.empty(piece.size, np.int64), list[_FilePieces]()
     for file_number, (first, last) in enumerate(pairwise([0, *np.cumsum(sizes).tolist()])):
         some = slice(first, last)
         ends = np.cumsum(file_bytes[kind[some]])
@@ -89,10 +89,10 @@ def new_distributed(
         path = folder / f"__{file_number}_0.distcp"
         known_bytes = KnownBytes(offset[some], kind[some], distances, around_bytes, tuple(around))
         new_files.append(NewFile(path, b"", int(ends[-1]) if ends.size else 0, known_bytes))
-        stored_pieces.append(_FilePieces(path.name, tensor[some], piece[some], offset[some]))
+        file_pieces.append(_FilePieces(path.name, tensor[some], piece[some], offset[some]))
     number_of = np.repeat(np.arange(len(new_files), dtype=np.int32), sizes)
     lengths = np.stack([heads, element_bytes, tails])[:, kind_of]
-    metadata = _Metadata(names, pieces, stored_pieces, lengths)
+    metadata = _Metadata(names, pieces, file_pieces, lengths)
     return Targets(new_files, number_of, names, tensor, [*kinds], kind, offset), {folder / METADATA: metadata}
 
 
@@ -104,15 +104,15 @@ class _FilePieces(NamedTuple):
 
     Attributes:
         file: the name of the file.
-        tensor: number of the tensor, for each piece.
-        piece: number of the piece.
-        offset: offset of its elements.
+        tensor_numbers: for each piece, the number of its tensor.
+        piece_numbers: for each piece, its number among the different pieces.
+        offsets: for each piece, the offset of its elements, in bytes.
     """
 
     file: str
-    tensor: Numbers
-    piece: Numbers
-    offset: Numbers
+    tensor_numbers: Numbers
+    piece_numbers: Numbers
+    offsets: Numbers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,13 +122,13 @@ class _Metadata:
     Attributes:
         names: the names of all tensors.
         pieces: the different pieces.
-        stored: the pieces of files.
-        lengths: bytes before, of and after the elements of each of `pieces`.
+        file_pieces: the pieces of each file.
+        lengths: for each of `pieces`, the bytes before its elements, of them, and after them.
     """
 
     names: TensorNames
     pieces: Sequence[NewPiece]
-    stored: Sequence[_FilePieces]
+    file_pieces: Sequence[_FilePieces]
     lengths: Numbers
 
     def make(self) -> bytes:
@@ -137,8 +137,8 @@ class _Metadata:
         texts = self.names.texts
         kinds = np.full(len(texts), -1, np.int32)
         kind_of_piece = np.array([piece.kind for piece in self.pieces], np.int32)
-        for entry in self.stored:
-            kinds[entry.tensor] = kind_of_piece[entry.piece]
+        for entry in self.file_pieces:
+            kinds[entry.tensor_numbers] = kind_of_piece[entry.piece_numbers]
         name_of_tensor = np.zeros(len(texts), np.uint32)
         present = np.flatnonzero(kinds >= 0).tolist()
         name_of_tensor[present] = [memo.put(_plain(texts[name_number])) for name_number in present]
@@ -149,7 +149,7 @@ class _Metadata:
             name = memo.get(name_number)
             state += [name, kind_opcodes[kind]]
             planned += [name, name, b"\x85"]
-        stored = [self._places(memo, entry, name_of_tensor, np.array(starts, np.uint32)) for entry in self.stored]
+        stored = [self._places(memo, entry, name_of_tensor, np.array(starts, np.uint32)) for entry in self.file_pieces]
         content = memo.object(
             "Metadata", state_dict_metadata=_dict(state), planner_data=_dict(planned), storage_data=_dict(stored)
         )
@@ -178,11 +178,20 @@ class _Metadata:
         key = memo.object("MetadataIndex", fqn=b"j" + _HOLE, offset=b"j" + _HOLE, index=b"J" + _HOLE)
         path, number = memo.once(_plain(entry.file)), b"\x8a\x08" + _HOLE
         value = memo.object("_StorageInfo", "filesystem", relative_path=path, offset=number, length=number)
-        indices = np.array([piece.number for piece in self.pieces], "<u4")[entry.piece]
-        lengths = self.lengths[:, entry.piece]
-        columns = [names[entry.tensor], starts[entry.piece], indices, entry.offset - lengths[0], lengths.sum(0)]
+        indices = np.array([piece.number for piece in self.pieces], "<u4")[entry.piece_numbers]
+        lengths = self.lengths[:, entry.piece_numbers]
+        columns = [
+            names[entry.tensor_numbers],
+            starts[entry.piece_numbers],
+            indices,
+            entry.offsets - lengths[0],
+            lengths.sum(0),
+        ]
         around = [np.frombuffer(part, np.uint8) for part in (key + value).split(_HOLE)]
-        table, count = [np.broadcast_to(around[0], (entry.piece.size, around[0].size))], entry.piece.size
+        table, count = (
+            [np.broadcast_to(around[0], (entry.piece_numbers.size, around[0].size))],
+            entry.piece_numbers.size,
+        )
         for column, kind, after in zip(columns, ("<u4", "<u4", "<u4", "<i8", "<i8"), around[1:], strict=True):
             table.append(np.ascontiguousarray(column, kind).reshape(-1, 1).view(np.uint8))
             table.append(np.broadcast_to(after, (count, after.size)))

@@ -20,21 +20,21 @@ class Targets(Sequence[Target]):
 
     Attributes:
         files: all files.
-        file: the number of each target's file.
+        file_numbers: the number of each target's file.
         names: all names of arrays.
-        name: the number of each target's name.
+        name_numbers: the number of each target's name.
         kinds: all pairs of a shape and a dtype.
-        kind: the number of each target's kind.
-        offset: bytes from the start of the file to each target's first element.
+        kind_numbers: the number of each target's pair of a shape and a dtype.
+        offsets: bytes from the start of the file to each target's first element.
     """
 
     files: Sequence[NewFile]
-    file: Numbers
+    file_numbers: Numbers
     names: TensorNames
-    name: Numbers
+    name_numbers: Numbers
     kinds: Sequence[ShapeAndDtype]
-    kind: Numbers
-    offset: Numbers
+    kind_numbers: Numbers
+    offsets: Numbers
 
     @classmethod
     def of(cls, targets: Sequence[Target]) -> Self:
@@ -54,21 +54,24 @@ class Targets(Sequence[Target]):
         )
 
     @property
-    def size(self) -> Numbers:
+    def sizes(self) -> Numbers:
         """The bytes of each target."""
-        sizes: Numbers = bytes_of(self.kinds)[self.kind]
-        return sizes
+        target_sizes: Numbers = bytes_of(self.kinds)[self.kind_numbers]
+        return target_sizes
 
     @property
-    def unit(self) -> Numbers:
-        """Bytes of an element of each."""
-        units: Numbers = np.array([dtype.itemsize for _, dtype in self.kinds], np.int64)[self.kind]
-        return units
+    def element_sizes(self) -> Numbers:
+        """Bytes of an element of each target."""
+        element_sizes: Numbers = np.array([dtype.itemsize for _, dtype in self.kinds], np.int64)[self.kind_numbers]
+        return element_sizes
 
     def of_file(self, file_number: int) -> Self:
         """Return the targets of a file."""
-        numbers = np.flatnonzero(self.file == file_number)
-        columns = {column: getattr(self, column)[numbers] for column in ("file", "name", "kind", "offset")}
+        numbers = np.flatnonzero(self.file_numbers == file_number)
+        columns = {
+            column: getattr(self, column)[numbers]
+            for column in ("file_numbers", "name_numbers", "kind_numbers", "offsets")
+        }
         return replace(self, **columns)
 
     def with_paths(self, change: Callable[[Path], Path]) -> Self:
@@ -76,7 +79,7 @@ class Targets(Sequence[Target]):
         return replace(self, files=[replace(file, path=change(file.path)) for file in self.files])
 
     def __len__(self) -> int:
-        return self.file.size
+        return self.file_numbers.size
 
     @overload
     def __getitem__(self, index: int) -> Target: ...
@@ -94,6 +97,8 @@ class Targets(Sequence[Target]):
         return map(self._made, range(len(self)))
 
     def _made(self, target_number: int) -> Target:
-        shape, dtype = self.kinds[self.kind[target_number]]
-        name = self.names.texts[self.name[target_number]]
-        return Target(self.files[self.file[target_number]], name, shape, dtype, int(self.offset[target_number]))
+        shape, dtype = self.kinds[self.kind_numbers[target_number]]
+        name = self.names.texts[self.name_numbers[target_number]]
+        return Target(
+            self.files[self.file_numbers[target_number]], name, shape, dtype, int(self.offsets[target_number])
+        )

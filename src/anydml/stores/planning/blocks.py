@@ -215,9 +215,9 @@ def block_io(group: MoveGroup, cut: Cut, operand: int, area: Box) -> BlockIO:
     gap = cut.gap if side == "destination" else None
     if side == "source":
         transfers = [*adjacent(transfers)]
-    staged, placed_moves, used = together([inside[k] for k in numbers_of_reads], _opposite(side), gap)
+    staged, staged_moves, used = together([inside[k] for k in numbers_of_reads], _opposite(side), gap)
     transfers += staged
-    for k, move in zip(numbers_of_reads, placed_moves, strict=True):
+    for k, move in zip(numbers_of_reads, staged_moves, strict=True):
         inside[k] = move
     level, count, length = requests(view, area, False)
     rows = coordinate_offsets(offset_of(area, view.strides), sizes[:level], view.strides[:level])

@@ -78,13 +78,13 @@ def divide(
     placed = _placed(chosen, places)
     # There may be a million rows, so columns that are not needed any more are freed or overwritten.
     del chosen
-    files = max(np.unique(placed.to).size, np.unique(placed.from_).size)
+    files = max(np.unique(placed.written_files).size, np.unique(placed.read_files).size)
     width = min(max(MIN_WINDOW, files * LONG_REQUEST), MAX_WINDOW, max_bytes) // LINE * LINE
     placed, pieces = in_parts(placed, width, unit)
     window = windows_of(placed, pieces, width)
     intervals = dict[int, Interval]()
     windows = _read(placed.rows.from_, pieces, window, (width, unit), places, first, intervals)
-    windows_number, to_files, rows = first + len(intervals), placed.to, placed.rows
+    windows_number, to_files, rows = first + len(intervals), placed.written_files, placed.rows
     del placed, pieces
     copies = [*_written(to_files, rows, windows_number, unit, places, outputs, intervals)]
     return Divided(copies, intervals, {windows_number: windows}, outputs)
@@ -127,10 +127,10 @@ def _read(
         intervals[first + k] = places.part(source, int(lows[k]), int(high - lows[k]), unit)
     operands = np.searchsorted(files, joined.files)
     windows = Windows(width, unit, at, first + operands, joined.starts - lows[operands], lengths)
-    distances = (at - joined.starts)[joined.of_part]
+    distances = (at - joined.starts)[joined.piece_of_part]
     for first_row in range(0, offsets.size, MAX_ROWS):
         some = slice(first_row, first_row + MAX_ROWS)
-        offsets[some] += distances[pieces.of_part[some]]
+        offsets[some] += distances[pieces.piece_of_part[some]]
     return windows
 
 

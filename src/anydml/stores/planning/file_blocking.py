@@ -51,7 +51,7 @@ class FileBlocking(Blocking):
         max_divided: the maximum size in bytes of an output that shares blocks with others in other files, or None.
 
     Attributes:
-        kinds: the different groups of moves.
+        distinct: groups of moves that differ in more than their operands.
         cuts: the cut of each of them.
         groups: the groups of moves that have files in common.
         constants: bytes, by the numbers of operands.
@@ -84,7 +84,7 @@ class FileBlocking(Blocking):
             f"{count_noun(len(inputs), 'array')} of {count_noun(len(read), 'file')} to "
             f"{count_noun(len(outputs), 'array')} of {count_noun(len(outputs.files), 'file')}"
         )
-        self.kinds, self.groups, self.intervals, self.constants = move_groups_of(
+        self.distinct, self.groups, self.intervals, self.constants = move_groups_of(
             program, inputs, outputs, free, self.max_block_bytes, max_divided
         )
         self._cut()
@@ -98,13 +98,13 @@ class FileBlocking(Blocking):
     def _cut(self) -> None:
         """Choose the cuts of all groups."""
         self.cuts: list[Cut] = []
-        count, groups = 0, Counter(group.kind for group in self.groups)
-        for kind_number, kind in enumerate(self.kinds):
-            cut = choose_cut(kind, self.max_block_bytes)
-            kind.last_block.clear()
+        count, groups = 0, Counter(group.distinct_number for group in self.groups)
+        for distinct_number, group in enumerate(self.distinct):
+            cut = choose_cut(group, self.max_block_bytes)
+            group.last_block.clear()
             if cut is None:
                 size = more = self.max_block_bytes
-                while choose_cut(kind, more) is None:
+                while choose_cut(group, more) is None:
                     more *= 2
                 # With more memory, there may be more threads.
                 enough = THREADS * (more + PAGE + SPARE) + self._program.constant_bytes
@@ -113,8 +113,8 @@ class FileBlocking(Blocking):
                     f"give more memory, {rounded_up(enough)} are enough"
                 )
             self.cuts.append(cut)
-            count += groups[kind_number] * sum(
-                block_count(cut.view(kind.sizes[operand]).sizes, cut.block) for operand in kind.operands(cut.side)
+            count += groups[distinct_number] * sum(
+                block_count(cut.view(group.sizes[operand]).sizes, cut.block) for operand in group.operands(cut.side)
             )
             check_count(self.name, count, "blocks", MORE_MEMORY)
 
@@ -124,8 +124,8 @@ class FileBlocking(Blocking):
         covered: dict[Hashable, tuple[Interval, IntervalUnion]] = {}
         read: set[int] = set()
         self.is_estimate = False
-        for group_number, (kind, operands) in enumerate(self.groups):
-            group, cut = self.kinds[kind], self.cuts[kind]
+        for group_number, (distinct_number, operands) in enumerate(self.groups):
+            group, cut = self.distinct[distinct_number], self.cuts[distinct_number]
             for operand in group.operands(cut.side):
                 counts = Counter[str]()
                 grid = cut.view(group.sizes[operand]).sizes
@@ -162,17 +162,17 @@ class FileBlocking(Blocking):
     def block_ios(self) -> Callable[[int, int, Box], BlockIO]:
         """Return a function that returns the requests and moves of a block, by its group, operand and area."""
         cached: dict[tuple[int, int, Box], BlockIO] = {}
-        counts_by_kind = Counter(group.kind for group in self.groups)
+        counts = Counter(group.distinct_number for group in self.groups)
 
         def io_of(group_number: int, operand: int, area: Box) -> BlockIO:
-            kind = self.groups[group_number].kind
-            io = cached.get((kind, operand, area))
+            distinct_number = self.groups[group_number].distinct_number
+            io = cached.get((distinct_number, operand, area))
             if io is None:
-                io = block_io(self.kinds[kind], self.cuts[kind], operand, area)
-                if counts_by_kind[kind] > 1 and io.places <= MAX_PLACES:
+                io = block_io(self.distinct[distinct_number], self.cuts[distinct_number], operand, area)
+                if counts[distinct_number] > 1 and io.places <= MAX_PLACES:
                     if len(cached) == MAX_KEPT:
                         cached.clear()
-                    cached[kind, operand, area] = io
+                    cached[distinct_number, operand, area] = io
             return io
 
         return io_of
@@ -199,10 +199,10 @@ class FileBlocking(Blocking):
             cast = lies.cast and (lies.cast.stored, lies.cast.dtype, lies.cast.start)
             yield repr((operand, real[lies.path], lies.offset, lies.size, cast)).encode()
         yield repr(self.groups).encode()
-        for kind in self.kinds:
-            windows = kind.windows and kind.windows.state()
-            rows = *map(RunCopies.state, kind.copies), *map(RowCopies.state, kind.divided)
-            yield repr((kind.moves, windows, *rows)).encode()
+        for group in self.distinct:
+            windows = group.windows and group.windows.state()
+            rows = *map(RunCopies.state, group.copies), *map(RowCopies.state, group.divided)
+            yield repr((group.moves, windows, *rows)).encode()
         for value in self.constants.values():
             yield value.tobytes()
 

@@ -123,9 +123,11 @@ class Places(NamedTuple):
         between = {numbers[id(file.path)]: file.known_bytes for file in outputs.files if file.known_bytes}
         return cls(
             [*file_numbers],
-            np.concatenate([np.array([numbers[id(path)] for path in read], np.int32), of_outputs[outputs.file]]),
-            np.concatenate([offset, outputs.offset]),
-            np.concatenate([input_numbers, outputs.kind + np.int32(len(inputs))]),
+            np.concatenate(
+                [np.array([numbers[id(path)] for path in read], np.int32), of_outputs[outputs.file_numbers]]
+            ),
+            np.concatenate([offset, outputs.offsets]),
+            np.concatenate([input_numbers, outputs.kind_numbers + np.int32(len(inputs))]),
             np.concatenate([size, bytes_of(outputs.kinds)]),
             np.concatenate([unit, units_of_outputs]),
             len(inputs),

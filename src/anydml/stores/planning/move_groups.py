@@ -37,11 +37,11 @@ class MoveGroupInstance(NamedTuple):
     """A group of moves between files.
 
     Attributes:
-        kind: the number of the group among those that differ.
+        distinct_number: the number of the group in `MoveGroups.distinct`.
         operands: for each operand, the number of its interval or constant.
     """
 
-    kind: int
+    distinct_number: int
     operands: tuple[int, ...]
 
 
@@ -49,13 +49,13 @@ class MoveGroups(NamedTuple):
     """The moves of a program, in groups that share no operand.
 
     Attributes:
-        kinds: the different groups.
+        distinct: groups that differ in more than their operands.
         groups: all groups.
-        intervals: the intervals by number.
-        constants: bytes, by number.
+        intervals: intervals of files, by the numbers of operands.
+        constants: bytes, by the numbers of operands.
     """
 
-    kinds: list[MoveGroup]
+    distinct: list[MoveGroup]
     groups: list[MoveGroupInstance]
     intervals: dict[int, Interval]
     constants: dict[int, Array]
@@ -124,10 +124,10 @@ def move_groups_of(
         own_windows = next((each.with_operands(numbers) for each in of_group), None)
         key = moves, bytes_of, units, own_windows and own_windows.state(), *(row.state() for row in own_rows)
         if key not in alike_to:
-            alike_to[key] = len(groups.kinds)
+            alike_to[key] = len(groups.distinct)
             copies_of_group = tuple(row for row in own_rows if isinstance(row, RunCopies))
             divided = tuple(row for row in own_rows if isinstance(row, RowCopies))
-            groups.kinds.append(MoveGroup(moves, bytes_of, units, copies_of_group, divided, own_windows))
+            groups.distinct.append(MoveGroup(moves, bytes_of, units, copies_of_group, divided, own_windows))
         groups.groups.append(MoveGroupInstance(alike_to[key], operands))
     return groups
 

@@ -166,18 +166,18 @@ def together(moves: Sequence[Move], side: Side, gap: int | None) -> tuple[list[T
     Moves whose bytes interleave share a request.
 
     Args:
-        moves: whose other ends may lie in a buffer already.
-        side: the end whose bytes are requested.
+        moves: the moves; the other end of each may lie in a buffer already.
+        side: the end of the moves whose bytes are requested.
         gap: largest number of unneeded bytes between two runs of a read; None for writes.
 
     Returns:
-        The requests, the moves in the same order, and the size of the buffer.
+        The requests, the moves in the same order, and the size of the buffer in bytes.
 
     Raises:
-        TooManyRunsError: there are too many.
+        TooManyRunsError: there are more runs of bytes than a block may have.
     """
     transfers: list[Transfer] = []
-    placed_moves = [*moves]
+    staged_moves = [*moves]
     used = runs = 0
     for cluster in _clusters(moves, side):
         ends = [end_of(moves[k], side) for k in cluster]
@@ -187,16 +187,16 @@ def together(moves: Sequence[Move], side: Side, gap: int | None) -> tuple[list[T
             first, second = np.array([low], np.int64), np.array([used], np.int64)
             transfers.append(transfer_of(ends[0].operand, first, second, high - low))
             for k, end in zip(cluster, ends, strict=True):
-                placed_moves[k] = with_end(moves[k], side, end._replace(offset=end.offset - low + used))
+                staged_moves[k] = with_end(moves[k], side, end._replace(offset=end.offset - low + used))
             used += round_to_cache_lines(high - low)
             continue
         for k in cluster:
-            transfer, placed_moves[k], used = staged_requests(moves[k], side, gap or 0, used)
+            transfer, staged_moves[k], used = staged_requests(moves[k], side, gap or 0, used)
             transfers.append(transfer)
             runs += transfer.buffer.size
             if runs > MAX_RUNS_OF_BLOCK:
                 raise TooManyRunsError(runs)
-    return transfers, placed_moves, used
+    return transfers, staged_moves, used
 
 
 def _clusters(moves: Sequence[Move], side: Side) -> list[list[int]]:

@@ -24,49 +24,52 @@ class PlacedRows(NamedTuple):
     """Rows with offsets in files.
 
     Attributes:
-        tensor: number of what each belongs to, and of which a window contains all or a part.
-        to: number of the file that is written.
-        from_: number of the file that is read.
+        tensors: for each row, the number of its tensor, or of its part of a tensor.
+        written_files: for each row, the number of the file that it is written to.
+        read_files: for each row, the number of the file that it is read from.
         rows: the rows.
     """
 
-    tensor: Numbers
-    to: Numbers
-    from_: Numbers
+    tensors: Numbers
+    written_files: Numbers
+    read_files: Numbers
     rows: RowTable
 
     def select(self, selection: Numbers | Array | slice) -> PlacedRows:
         """Return the rows that a NumPy index selects."""
         return PlacedRows(
-            self.tensor[selection], self.to[selection], self.from_[selection], self.rows.select(selection)
+            self.tensors[selection],
+            self.written_files[selection],
+            self.read_files[selection],
+            self.rows.select(selection),
         )
 
     @property
     def pieces(self) -> Pieces:
         """The pieces of files that each tensor reads."""
-        # Some tensors after the others, because there may be a million rows.
-        counts, of_part = np.zeros(int(np.max(self.tensor)) + 1, np.int64), np.empty(self.tensor.size, np.int32)
-        for first in range(0, self.tensor.size, MAX_ROWS):
-            counts += np.bincount(self.tensor[first : first + MAX_ROWS], minlength=counts.size)
+        # A few tensors at a time, because there may be a million rows.
+        counts, piece_of_part = np.zeros(int(np.max(self.tensors)) + 1, np.int64), np.empty(self.tensors.size, np.int32)
+        for first in range(0, self.tensors.size, MAX_ROWS):
+            counts += np.bincount(self.tensors[first : first + MAX_ROWS], minlength=counts.size)
         reached = np.cumsum(counts)
-        bounds = np.unique(reached.searchsorted(np.arange(0, self.tensor.size, MAX_ROWS), "right")).tolist()
-        found, count = list[list[Numbers]](), 0
+        bounds = np.unique(reached.searchsorted(np.arange(0, self.tensors.size, MAX_ROWS), "right")).tolist()
+        all_columns, count = list[list[Numbers]](), 0
         for low, high in pairwise([*bounds, reached.size]):
-            numbers = np.flatnonzero((self.tensor >= low) & (self.tensor < high))
+            numbers = np.flatnonzero((self.tensors >= low) & (self.tensors < high))
             some = self.select(numbers)
-            *columns, of_row = Pieces.of(some.tensor, some.from_, some.rows.from_, some.rows.ends)
-            of_part[numbers] = of_row + count
+            *columns, piece_of_row = Pieces.of(some.tensors, some.read_files, some.rows.from_, some.rows.ends)
+            piece_of_part[numbers] = piece_of_row + count
             count += columns[0].size
-            found.append(columns)
-        owners, files, starts, ends = map(np.concatenate, zip(*found, strict=True))
-        return Pieces(owners, files, starts, ends, of_part)
+            all_columns.append(columns)
+        owners, files, starts, ends = map(np.concatenate, zip(*all_columns, strict=True))
+        return Pieces(owners, files, starts, ends, piece_of_part)
 
     def sizes_of_tensors(self, count: int) -> Numbers:
         """Return the bytes of rows of each tensor below a count."""
         sizes = np.zeros(count, np.int64)
-        for first in range(0, self.tensor.size, MAX_ROWS):
+        for first in range(0, self.tensors.size, MAX_ROWS):
             some = self.select(slice(first, first + MAX_ROWS))
-            sizes += np.bincount(some.tensor, some.rows.sizes, count).astype(np.int64)
+            sizes += np.bincount(some.tensors, some.rows.sizes, count).astype(np.int64)
         return sizes
 
 
@@ -74,18 +77,18 @@ class Pieces(NamedTuple):
     """Pieces of files that are read at once, sorted by owner, file and start.
 
     Attributes:
-        owners: number of the tensor or window of each.
-        files: number of the file of each.
-        starts: offset of each in its file.
-        ends: the end of each.
-        of_part: for each part, the number of the piece that contains it.
+        owners: for each piece, the number of its tensor or window.
+        files: for each piece, the number of its file.
+        starts: for each piece, its offset in the file, in bytes.
+        ends: for each piece, the offset of its end.
+        piece_of_part: for each part, the number of the piece that contains it.
     """
 
     owners: Numbers
     files: Numbers
     starts: Numbers
     ends: Numbers
-    of_part: Numbers
+    piece_of_part: Numbers
 
     @classmethod
     def of(cls, owners: Numbers, files: Numbers, starts: Numbers, ends: Numbers) -> Pieces:
@@ -100,9 +103,9 @@ class Pieces(NamedTuple):
         shift = np.append(0, reached[:-1]) - lows
         moved = shift[position]
         del position
-        starts, ends, of_part = merge_intervals(starts + moved, ends + moved, APART)
+        starts, ends, piece_of_part = merge_intervals(starts + moved, ends + moved, APART)
         key = np.searchsorted(reached, starts, "right")
-        return cls(distinct[key] // width, distinct[key] % width, starts - shift[key], ends - shift[key], of_part)
+        return cls(distinct[key] // width, distinct[key] % width, starts - shift[key], ends - shift[key], piece_of_part)
 
     def sizes_of_owners(self, count: int) -> Numbers:
         """Return the bytes of each owner below a count."""
@@ -112,7 +115,7 @@ class Pieces(NamedTuple):
 def in_parts(placed: PlacedRows, width: int, unit: int) -> tuple[PlacedRows, Pieces]:
     """Renumber tensors in the order of files; a tensor too large for a window gets one number per part.
 
-    The given numbers are overwritten.
+    The numbers in `placed.tensors` are overwritten.
 
     Returns:
         The rows with these numbers, and the pieces that they read.
@@ -122,8 +125,8 @@ def in_parts(placed: PlacedRows, width: int, unit: int) -> tuple[PlacedRows, Pie
     new_number = np.zeros(int(pieces.owners[-1]) + 1, np.int32)
     order = np.lexsort((pieces.starts[firsts], pieces.files[firsts]))
     new_number[pieces.owners[firsts][order]] = np.arange(firsts.size)
-    for first_row in range(0, placed.tensor.size, MAX_ROWS):
-        some = placed.tensor[first_row : first_row + MAX_ROWS]
+    for first_row in range(0, placed.tensors.size, MAX_ROWS):
+        some = placed.tensors[first_row : first_row + MAX_ROWS]
         some[:] = new_number[some]
     pieces = pieces._replace(owners=new_number[pieces.owners])
     read, written = pieces.sizes_of_owners(firsts.size), placed.sizes_of_tensors(firsts.size)
@@ -135,10 +138,10 @@ def in_parts(placed: PlacedRows, width: int, unit: int) -> tuple[PlacedRows, Pie
     # Parts end between rows, so that rows of several sources fill what is written together.
     _, counts, _, steps = placed.rows.shapes.T
     units = np.full(pieces.starts.size, unit)
-    np.maximum.at(units, pieces.of_part, np.where(counts > 1, steps, unit)[placed.rows.shape])
-    is_large = parts[placed.tensor] > 1
-    large, piece = placed.select(is_large), pieces.of_part[is_large]
-    cuts = _Cuts(parts[large.tensor], pieces.starts[piece], (pieces.ends - pieces.starts)[piece], units[piece])
+    np.maximum.at(units, pieces.piece_of_part, np.where(counts > 1, steps, unit)[placed.rows.shape])
+    is_large = parts[placed.tensors] > 1
+    large, piece = placed.select(is_large), pieces.piece_of_part[is_large]
+    cuts = _Cuts(parts[large.tensors], pieces.starts[piece], (pieces.ends - pieces.starts)[piece], units[piece])
     first, last = cuts.part_of(large.rows.from_), cuts.part_of(large.rows.ends - 1)
     turns = last - first + 1
     tensor_of_turn = np.repeat(np.arange(turns.size), turns)
@@ -150,9 +153,9 @@ def in_parts(placed: PlacedRows, width: int, unit: int) -> tuple[PlacedRows, Pie
     new = RowTable.of(clipped)
     columns = zip(small.rows, new._replace(shape=new.shape + np.int32(len(small.rows.shapes))), strict=True)
     placed = PlacedRows(
-        np.concatenate([before[small.tensor], before[large.tensor[tensor_of_turn]] + k]),
-        np.concatenate([small.to, large.to[tensor_of_turn]]),
-        np.concatenate([small.from_, large.from_[tensor_of_turn]]),
+        np.concatenate([before[small.tensors], before[large.tensors[tensor_of_turn]] + k]),
+        np.concatenate([small.written_files, large.written_files[tensor_of_turn]]),
+        np.concatenate([small.read_files, large.read_files[tensor_of_turn]]),
         RowTable(*map(np.concatenate, columns)),
     )
     return placed, placed.pieces
@@ -186,7 +189,7 @@ class _Cuts(NamedTuple):
 
 
 def windows_of(placed: PlacedRows, pieces: Pieces, width: int) -> Numbers:
-    """Return the window's number of each tensor or part; tensors and parts are sorted by number."""
+    """Return the number of the window of each tensor or part; tensors and parts are sorted by number."""
     count = int(np.max(pieces.owners)) + 1
     read, written = pieces.sizes_of_owners(count), placed.sizes_of_tensors(count)
     reached = np.cumsum(np.maximum(read, written))

@@ -62,7 +62,7 @@ class FileBlocks(BlocksWriter):
         """Read, move and write a block."""
         with self._resources.buffers.lent(self.plan.totals.block_bytes + self._blocking.spare - SPARE) as slot:
             block = self._blocking.blocks[block_number]
-            kind, operands = self._blocking.groups[block.group]
+            distinct_number, operands = self._blocking.groups[block.group]
             io = self._block_ios(block.group, block.operand, block.area)
             read, written = slot[: io.sizes[0]], self._written(operands, io, slot)
             if not io.is_covered:
@@ -70,7 +70,9 @@ class FileBlocks(BlocksWriter):
                 self._fill(operands, io.writes[0], written)
             for transfer in io.reads:
                 self._transfer(operands, transfer, written if transfer.is_direct else read, True)
-            constants = (self._blocking.constants[operands[k]] for k in self._blocking.kinds[kind].constants)
+            constants = (
+                self._blocking.constants[operands[k]] for k in self._blocking.distinct[distinct_number].constants
+            )
             self._move(io.moves, [read, written, *constants])
             if io.copied is not None:
                 io.copied.run(read if read.size else written, written)
