@@ -159,6 +159,8 @@ def real(x: TracedArray) -> TracedArray:
 
 def squeeze(x: TracedArray, axis: Any = None, is_strict: bool = True) -> TracedArray:
     """Remove axes of size 1; unless `is_strict`, named axes of other sizes stay."""
+    if is_strict and isinstance(axis, list):
+        raise TypeError("axis must be an integer or a tuple, not a list")
     axes = axes_of(x, axis)
     removed = {k for k in axes if k < x.ndim and x.shape[k] == 1}
     if is_strict and axis is not None and len(removed) < len(axes):

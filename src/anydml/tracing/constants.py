@@ -130,8 +130,12 @@ def torch_indices(value: Any, dtypes: Sequence[str] = TORCH_INDEX_DTYPES) -> Any
         dtypes: the dtypes that a tensor may have.
 
     Raises:
+        TypeError: the indices are a list or a number.
         FuseError: the indices are a tensor of another dtype.
     """
+    is_array = isinstance(value, (TracedArray, np.ndarray)) or adapter_of(value) is not None
+    if dtypes is not TORCH_KEY_DTYPES and not is_array:
+        raise TypeError(f"indices must be a tensor, not {type(value).__name__}")
     indices = traced_or_constant(value)
     is_tensor = not isinstance(value, (TracedArray, np.ndarray)) and adapter_of(value) is not None
     dtype = getattr(indices, "element", indices.dtype)
@@ -210,6 +214,8 @@ def dtype_of(x: TracedArray | None, dtype: Any) -> np.dtype[Any]:
     """Convert a dtype of NumPy or PyTorch to NumPy's; None is the array's own."""
     if dtype is None and x is not None:
         return x.element
+    if isinstance(dtype, TracedArray):
+        raise TypeError(f"{dtype!r} is not a dtype")
     if not type(dtype).__module__.startswith("torch"):
         return np.dtype(dtype)  # type: ignore[no-any-return]
     import torch

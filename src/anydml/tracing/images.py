@@ -10,7 +10,7 @@ import numpy as np
 
 from anydml.tracing.array_verbs import cut, fill, permute, reshape, windows
 from anydml.tracing.axes import swapaxes
-from anydml.tracing.constants import refuse_negative, whole_numbers
+from anydml.tracing.constants import refuse_negative, torch_indices, whole_numbers
 from anydml.tracing.join_split import repeat_elements
 from anydml.tracing.padding import pad_like_torch
 from anydml.tracing.picking import pick
@@ -105,6 +105,14 @@ def interpolate(
         raise refusal(f"interpolate in mode {mode!r}")
     import torch
 
+    if (size is None) is (scale_factor is None):
+        raise fuse_error("either size or scale_factor must be passed")
+    if x.ndim not in (3, 4, 5):
+        raise fuse_error(f"interpolate takes three to five dimensions, not {x!r}")
+    numbers = scale_factor if size is None else size
+    if isinstance(numbers, (list, tuple)) and len(numbers) != x.ndim - 2:
+        raise fuse_error(f"{len(numbers)} sizes or scales for the {x.ndim - 2} spatial dimensions of {x!r}")
+
     for axis in range(2, x.ndim):
         # PyTorch itself resizes an array of positions along one axis.
         positions = torch.arange(x.shape[axis], dtype=torch.float64).reshape(
@@ -157,5 +165,5 @@ def max_unpool(
     if output_size is not None:
         sizes = whole_numbers(output_size)[-rank:]
     lead = x.shape[:-rank]
-    columns = [*map(Along, range(len(lead))), AtIndices(refuse_negative(x.trace.array(indices)))]
+    columns = [*map(Along, range(len(lead))), AtIndices(refuse_negative(torch_indices(indices, ("int64",))))]
     return reshape(put(fill(x, (*lead, math.prod(sizes))), x, columns), (*lead, *sizes))

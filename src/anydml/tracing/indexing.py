@@ -148,6 +148,8 @@ def _selected_box(x: TracedArray, items: list[Any]) -> tuple[Any, ...]:
         class_ = type(item)
         if class_ is slice:
             start, size, step = slice_bounds(item, size)
+            if x.INDEXES_LIKE_TORCH and step < 1:
+                raise ValueError("slice step must be positive, as in PyTorch: call flip")
             shape.append(size)
         elif class_ is int or class_ is OpenSize:
             if not -size <= item < size:

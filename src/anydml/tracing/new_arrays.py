@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from anydml.tracing.array_verbs import astype, broadcast, fill
+from anydml.tracing.array_verbs import astype, broadcast, fill, native
 from anydml.tracing.assigning import array_of
 from anydml.tracing.axes import at_least, reshape
 from anydml.tracing.constants import dtype_of, trace_of
@@ -39,7 +39,8 @@ def as_array(a: Any, dtype: Any = None, ndmin: int = 0, ndmax: int = 0) -> Trace
     """Convert a traced array, or stack nested lists that contain traced arrays."""
     if ndmax:
         raise fuse_error(f"ndmax={ndmax}, which makes an array of objects")
-    array = astype(array_of(trace_of(leaves(a)), a), dtype)
+    array = array_of(trace_of(leaves(a)), a)
+    array = astype(array if isinstance(a, TracedArray) else native(array), dtype)
     return at_least(array, ndmin)
 
 
@@ -67,12 +68,19 @@ def to(
 ) -> TracedArray:
     """Return the tensor, which must have this dtype and device already."""
     for argument in (*positional, dtype, device, other):
+        if type(argument) is int:
+            raise refusal(f"{x!r} on device {argument}", "call the function with tensors on that device")
         target = getattr(argument, "dtype", argument)
         class_name = type(target).__name__
         if class_name == "dtype" and target != x.dtype:
             raise refusal(f"conversion of {x!r} to {target}")
         if (class_name == "device" or isinstance(target, str)) and str(target) != str(x.trace.device):
             raise refusal(f"{x!r} on {target}", "call the function with tensors on that device")
+    tensor_class = x.library_class()
+    # PyTorch checks the types of the arguments.
+    tensor = tensor_class().to(dtype=x.dtype)
+    if tensor.to(*[tensor if isinstance(each, TracedArray) else each for each in positional]).dtype != x.dtype:
+        raise refusal(f"conversion of {x!r} to another dtype")
     return x
 
 
@@ -80,4 +88,4 @@ def as_dtype(x: TracedArray, name: str) -> TracedArray:
     """Return the tensor, which must have this dtype already."""
     import torch
 
-    return to(x, [getattr(torch, name)])
+    return to(x, [getattr(torch, {"byte": "uint8", "char": "int8"}.get(name, name))])

@@ -37,6 +37,11 @@ def _size(x: TracedArray, axis: Any = None) -> int:
     return math.prod(x.shape[k] for k in array_verbs.axes_of(x, axis))
 
 
+def _astype(x: TracedArray, dtype: Any) -> TracedArray:
+    # NumPy converts to float64 where no dtype is given.
+    return array_verbs.astype(x, float if dtype is None else dtype)
+
+
 NUMPY: Table = {
     # Axes
     **lines("reshape", axes.reshape, "@a shape=None order='C' newshape=None copy=None"),
@@ -111,13 +116,13 @@ NUMPY: Table = {
     **lines("ones_like", new_arrays.like, "@a dtype=None -order -subok shape=None -device", fill_value=1),
     **lines("full_like", new_arrays.full_like, "@a fill_value dtype=None -order -subok shape=None -device"),
     **lines("copy", lambda x: x, "@a -order -subok"),
-    **lines("array", new_arrays.as_array, "object dtype=None -copy -order -subok ndmin=0 ndmax=0"),
-    **lines("asarray asanyarray", new_arrays.as_array, "a dtype=None -order -copy -device"),
+    **lines("array", new_arrays.as_array, "object dtype=None * -copy -order -subok ndmin=0 ndmax=0"),
+    **lines("asarray asanyarray", new_arrays.as_array, "a dtype=None -order * -copy -device"),
     **lines("ascontiguousarray asfortranarray", new_arrays.as_array, "a dtype=None", ndmin=1),
     **lines("require", new_arrays.as_array, "a dtype=None -requirements"),
     **lines("copyto", assignable_arrays.copy_into, "dst src -casting where=True"),
     **lines("real", axes.real, "@val"),
-    **lines("astype", array_verbs.astype, "@x dtype -copy -device"),
+    **lines("astype", _astype, "@x dtype * -copy -device"),
     # Sizes
     **lines("shape", lambda x: x.shape, "@a"),
     **lines("ndim", lambda x: x.ndim, "@a"),
@@ -128,8 +133,9 @@ NUMPY: Table = {
 """NumPy's functions by name, including the submodule's."""
 
 METHODS: Table = {
-    **{name: NUMPY[name] for name in ("swapaxes", "ravel", "squeeze", "repeat", "take", "diagonal", "choose", "copy")},
-    **lines("astype", array_verbs.astype, "@x dtype -order -casting -subok -copy"),
+    **{name: NUMPY[name] for name in ("swapaxes", "ravel", "squeeze", "repeat", "take", "diagonal", "choose")},
+    **lines("copy", lambda x: x, "@a -order"),
+    **lines("astype", _astype, "@x dtype -order -casting -subok -copy"),
     **lines("reshape", axes.reshape, "@a *shape order='C' copy=None"),
     **lines("transpose", axes.transpose, "@a *axes=None"),
     **lines("flatten", axes.ravel, "@a order='C'"),

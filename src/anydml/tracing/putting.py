@@ -142,7 +142,7 @@ def choose_by_mask(mask: TracedArray, x: TracedArray, y: TracedArray) -> TracedA
 
 def triangle(x: TracedArray, k: int, is_upper: bool = False) -> TracedArray:
     """Set the elements of matrices above diagonal k to zero, or those below it if `is_upper`."""
-    x = native(x)
+    x, k = native(x), whole_number(k)
     if x.ndim == 1:
         x = broadcast(x, (x.shape[0], x.shape[0]))
     if x.ndim < 2:
@@ -150,7 +150,7 @@ def triangle(x: TracedArray, k: int, is_upper: bool = False) -> TracedArray:
     if not x.count:
         return x
     # Comparing an open diagonal adds a guard.
-    k = max(min(whole_number(k), BEYOND_DIAGONALS - 1), -BEYOND_DIAGONALS)
+    k = max(min(k, BEYOND_DIAGONALS - 1), -BEYOND_DIAGONALS)
     zero, begin, end = (check_triu if is_upper else check_tril)("triangle", x.shape, k)
     if x.element.hasobject:
         # Strings are moved as positions in a list, in which zero is the first entry.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from anydml.tracing import array_verbs, axes, constants, indexing, join_split
-from anydml.tracing.refusing import not_created
+from anydml.tracing.refusing import fuse_error, not_created, refusal
 from anydml.tracing.trace import Trace, TracedArray
 from anydml.tracing.words import ElementDependentWord, LazyModule, Table, Word, call_word, lines
 
@@ -44,13 +44,45 @@ def methods(names: str, operation: Callable[..., Any], parameters: str = "", **f
     return lines(names, operation, f"{_SELF} {parameters}", **fixed)
 
 
-def _transpose(x: TracedArray, dim0: int, dim1: int, others: Sequence[int]) -> TracedArray:
-    # All dimensions are accepted, too, as by NumPy.
-    return axes.transpose(x, (dim0, dim1, *others)) if others else axes.swapaxes(x, dim0, dim1)
-
-
 def _new_tensor(x: TracedArray, size: Any, dtype: Any, number: Any = None) -> TracedArray:
     return array_verbs.fill(x, size, number, dtype)
+
+
+def _positive(x: TracedArray) -> TracedArray:
+    if x.element.kind == "b":
+        raise refusal("positive of a bool tensor", "PyTorch does not support it")
+    return x
+
+
+def _triangle(x: TracedArray, diagonal: Any, is_upper: bool = False) -> TracedArray:
+    if x.ndim < 2:
+        raise fuse_error(f"{x!r} must have at least two dimensions")
+    return putting.triangle(x, diagonal, is_upper)
+
+
+def _meshgrid(tensors: Sequence[TracedArray], indexing: Any) -> tuple[TracedArray, ...]:
+    if len({tensor.element for tensor in tensors}) > 1:
+        raise fuse_error("all tensors must have the same dtype")
+    return join_split.meshgrid(tensors, indexing)
+
+
+def _split_with_sizes(x: TracedArray, sizes: Any, dim: int) -> tuple[TracedArray, ...]:
+    if not constants.is_list(sizes):
+        raise TypeError(f"'split_sizes' must be a tuple or list of integers, not {type(sizes).__name__}")
+    return join_split.split_sizes(x, sizes, dim)
+
+
+def _new_full(x: TracedArray, size: Any, fill_value: Any, dtype: Any) -> TracedArray:
+    if not constants.is_list(size):
+        raise TypeError(f"'size' must be a tuple or list of integers, not {type(size).__name__}")
+    return array_verbs.fill(x, size, fill_value, dtype)
+
+
+def _where(condition: TracedArray, x: Any, y: Any) -> Any:
+    for value in (x, y):
+        if isinstance(value, (list, tuple)):
+            raise TypeError(f"a value must be a tensor or a number, not {type(value).__name__}")
+    return selecting.where(condition, x, y)
 
 
 def _pad(x: TracedArray, pad: Sequence[int], mode: str, value: Any) -> TracedArray:
@@ -59,7 +91,7 @@ def _pad(x: TracedArray, pad: Sequence[int], mode: str, value: Any) -> TracedArr
 
 
 _SELF = "@input|self"
-_CREATION_PARAMETERS = "dtype=None -layout -device -requires_grad -memory_format -pin_memory"
+_CREATION_PARAMETERS = "* dtype=None -layout -device -requires_grad -memory_format -pin_memory"
 _UNPOOL_PARAMETERS = f"{_SELF} indices kernel_size stride=None padding=0 output_size=None"
 _DTYPES = "float double half bfloat16 int long short bool byte char"
 _ELEMENT_DEPENDENT = "nonzero argwhere masked_select unique unique_consecutive item tolist bincount"
@@ -67,8 +99,7 @@ _ELEMENT_DEPENDENT = "nonzero argwhere masked_select unique unique_consecutive i
 TORCH: Table = {
     # Dimensions
     **methods("permute permute_copy", axes.transpose, "*dims"),
-    **methods("transpose_copy swapaxes swapdims", axes.swapaxes, "dim0|axis0 dim1|axis1"),
-    **methods("transpose", _transpose, "dim0 dim1 **others"),
+    **methods("transpose transpose_copy swapaxes swapdims", axes.swapaxes, "dim0|axis0 dim1|axis1"),
     **methods("t t_copy", axes.t),
     **methods("T", axes.transpose),
     **methods("mT", axes.swapaxes, axis1=-1, axis2=-2),
@@ -82,7 +113,7 @@ TORCH: Table = {
     **methods("flatten", axes.flatten, "start_dim=0 end_dim=-1"),
     **methods("unflatten", axes.unflatten, "dim sizes"),
     **methods("squeeze squeeze_copy", axes.squeeze, "dim|axis=None", is_strict=False),
-    **methods("unsqueeze unsqueeze_copy", axes.expand_dims, "dim|axis"),
+    **methods("unsqueeze unsqueeze_copy", lambda x, dim: axes.expand_dims(x, constants.whole_number(dim)), "dim|axis"),
     **{f"atleast_{rank}d": Word(axes.at_least_each, "**tensors", rank=rank) for rank in (1, 2, 3)},
     **methods("flip", axes.flip, "*dims|dim|axis|axes"),
     **methods("fliplr", axes.flip_axis, axis=1),
@@ -104,7 +135,7 @@ TORCH: Table = {
     **methods("split unsafe_split", join_split.split_sizes, "split_size_or_sections|split_size dim|axis=0"),
     **methods(
         "split_with_sizes split_with_sizes_copy unsafe_split_with_sizes",
-        join_split.split_sizes,
+        _split_with_sizes,
         "split_sizes dim|axis=0",
     ),
     **methods(
@@ -127,13 +158,13 @@ TORCH: Table = {
         "@@sequences batch_first=False padding_value=0.0 padding_side='right'",
     ),
     # Repetition
-    **methods("expand expand_copy broadcast_to", join_split.expand, "*size|sizes|shape -implicit"),
+    **methods("expand expand_copy broadcast_to", join_split.expand, "*size|sizes|shape * -implicit"),
     **methods("expand_as", lambda x, other: join_split.expand(x, other.shape), "@other"),
     **lines("broadcast_tensors", array_verbs.broadcast_all, "@*tensors"),
     **methods("repeat", join_split.tile_like_torch, "*repeats|sizes"),
     **methods("tile", join_split.tile, "*dims"),
-    **methods("repeat_interleave", join_split.repeat, "repeats dim|axis=None -output_size"),
-    **lines("meshgrid", join_split.meshgrid, "@*tensors indexing='ij'"),
+    **methods("repeat_interleave", join_split.repeat, "repeats dim|axis=None * -output_size"),
+    **lines("meshgrid", _meshgrid, "@*tensors indexing='ij'"),
     **lines("cartesian_prod", join_split.cartesian_prod, "@*tensors"),
     **methods("combinations", join_split.combinations, "r=2 with_replacement=False"),
     # Selection
@@ -144,7 +175,7 @@ TORCH: Table = {
         "slice slice_copy slice.Tensor slice_copy.Tensor", selecting.slice_dim, "dim=0 start=None end=None step=1"
     ),
     **methods("index_select", selecting.index_select, "dim|axis index"),
-    **methods("gather", selecting.select_along, "dim|axis index -sparse_grad"),
+    **methods("gather", selecting.select_along, "dim|axis index * -sparse_grad"),
     **methods("take_along_dim", selecting.take_along_dim, "indices dim|axis=None"),
     **methods("take", lambda x, by: picking.pick(axes.ravel(x), constants.torch_indices(by, ("int64",)), 0), "index"),
     **lines(
@@ -153,7 +184,7 @@ TORCH: Table = {
         "input|self @weight padding_idx=None max_norm=None -norm_type -scale_grad_by_freq -sparse",
     ),
     **methods("unfold unfold_copy", array_verbs.windows, "dimension size step"),
-    **lines("where", selecting.where, "@condition input|self=None other=None"),
+    **lines("where", _where, "@condition input|self=None other=None"),
     **methods("diagonal diagonal_copy", selecting.diagonal, "offset=0 dim1=0 dim2=1"),
     **lines("linalg_diagonal", selecting.diagonal, "@A offset=0 dim1=-2 dim2=-1"),
     # Replacement of elements
@@ -171,8 +202,8 @@ TORCH: Table = {
     **methods("diag", replacing.diag, "diagonal=0"),
     **methods("diagflat", lambda x, k: replacing.diag_embed(axes.ravel(x), k), "offset=0"),
     **methods("diag_embed", replacing.diag_embed, "offset=0 dim1=-2 dim2=-1"),
-    **methods("tril", putting.triangle, "diagonal=0"),
-    **methods("triu", putting.triangle, "diagonal=0", is_upper=True),
+    **methods("tril", _triangle, "diagonal=0"),
+    **methods("triu", _triangle, "diagonal=0", is_upper=True),
     **methods("one_hot", replacing.one_hot, "num_classes=-1"),
     # Images
     **methods("pixel_shuffle", images.pixel_shuffle, "upscale_factor"),
@@ -194,19 +225,21 @@ TORCH: Table = {
     **methods("new_zeros new_empty", _new_tensor, f"*size {_CREATION_PARAMETERS}"),
     **methods("new_ones", _new_tensor, f"*size {_CREATION_PARAMETERS}", number=1),
     **methods("new_empty_strided", _new_tensor, f"size -stride {_CREATION_PARAMETERS}"),
-    **methods("new_full", array_verbs.fill, f"size fill_value {_CREATION_PARAMETERS}"),
+    **methods("new_full", _new_full, f"size fill_value {_CREATION_PARAMETERS}"),
     **methods("fill_", assignable_arrays.filled, "value"),
     **methods("zero_", assignable_arrays.filled, value=0),
     **methods("copy_", assignable_arrays.copied, "src|other -non_blocking"),
     **methods("fill", lambda x, value: array_verbs.fill(x, None, value), "value"),
     # Identities
-    **methods("clone contiguous detach cpu alias_copy lift_fresh_copy detach_copy", lambda x: x, "-memory_format"),
-    **methods("resolve_conj resolve_neg positive", lambda x: x),
+    **methods("clone contiguous cpu", lambda x: x, "* -memory_format"),
+    **methods("detach alias_copy lift_fresh_copy detach_copy", lambda x: x),
+    **methods("resolve_conj resolve_neg", lambda x: x),
+    **methods("positive", _positive),
     **methods("conj conj_physical", axes.conjugate),
     **methods("real", axes.real),
     **methods("to", new_arrays.to, "**given dtype=None device=None other=None -non_blocking -copy -memory_format"),
-    **methods("type_as", new_arrays.to, "*other"),
-    **{name: Word(new_arrays.as_dtype, f"{_SELF} -memory_format", name=name) for name in _DTYPES.split()},
+    **methods("type_as", lambda x, other: new_arrays.to(x, [other]), "@other"),
+    **{name: Word(new_arrays.as_dtype, f"{_SELF} * -memory_format", name=name) for name in _DTYPES.split()},
     **methods("numel nelement", lambda x: x.count),
     **methods("dim ndimension", lambda x: x.ndim),
     **methods("element_size", lambda x: x.itemsize),
@@ -215,4 +248,4 @@ TORCH: Table = {
 }
 """PyTorch's functions and methods by name."""
 for _word in TORCH.values():
-    _word.takes_flags = False
+    _word.is_strict = True

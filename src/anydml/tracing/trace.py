@@ -222,6 +222,12 @@ class TracedArray(TracedFields):
     def __setitem__(self, key: Any, value: Any) -> None:
         raise not_assignable(self)
 
+    def __copy__(self) -> Any:
+        return self.copy()
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self.copy()
+
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> NoReturn:
         error = refusal(f"numpy.{ufunc.__name__} of {self!r}")
         for operand in inputs:

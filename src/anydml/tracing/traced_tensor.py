@@ -37,6 +37,12 @@ class TracedTensor(TracedNdarray):
         """The device of the function's arguments."""
         return self.trace.device
 
+    def __copy__(self) -> Any:
+        return self.detach()
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self.clone()
+
     def size(self, dim: int | None = None) -> Any:
         """Like PyTorch's method."""
         return self.shape if dim is None else self.shape[dim]

@@ -7,6 +7,7 @@ A table has one line per word: its names, the operation, and the library's param
     -name         accepted and ignored          *names    a list, or the remaining positional arguments
     name|other    with an alternative name      @*names   a list of arrays, or the remaining positional arguments
     **names       the remaining positional arguments, unchanged
+    *             all others are passed by name
 
 An `out` other than None is refused in any position.
 """
@@ -64,10 +65,10 @@ class Word:
         fixed: constant arguments of the operation.
 
     Attributes:
-        takes_flags: whether bools are integers, as NumPy has it.
+        is_strict: whether bools are not integers, and only tensors are arrays, as PyTorch has it.
     """
 
-    takes_flags = True
+    is_strict = False
 
     def __init__(self, operation: Callable[..., Any], parameters: str, **fixed: Any) -> None:
         self.operation = operation
@@ -88,6 +89,8 @@ class Word:
     def signature(self) -> str:
         """The supported parameters, as Python text."""
         shown = [parameter.partition("=") for parameter in self.parameters.split() if not parameter.startswith("-")]
+        if shown and shown[-1][0] == "*":
+            shown.pop()
         names = ["*" * ("*" in name) + name.lstrip("@*").partition("|")[0] for name, _, _ in shown]
         return ", ".join(name + equals + default for name, (_, equals, default) in zip(names, shown, strict=True))
 
@@ -101,22 +104,28 @@ class Word:
         positional, by_name = [*arguments], {**keywords}
         values: list[Any] = []
         for names, kind, default in self._parsed:
+            if names == [""]:
+                if positional:
+                    raise TypeError(f"unexpected argument {positional[0]!r}")
+                continue
             if kind == "**" or ("*" in kind and len(positional) > 1):
                 value, positional = positional, []
             elif positional:
                 value = positional.pop(0)
             else:
                 value = _pop_named(by_name, names, default) if by_name else default
-            if value is _REQUIRED:
+            if value is _REQUIRED or (value is None and self.is_strict and kind == "*"):
                 raise TypeError(f"missing argument {names[0]!r}")
             if kind == "-":
-                _check_no_out(names[0], value)
+                _check_ignored(names[0], value)
                 continue
-            values.append(_convert(trace, kind, value))
-            if not self.takes_flags and "@" not in kind and names[0] not in _MAY_BE_FLAGS:
+            if self.is_strict and "@" in kind:
+                _check_tensors(names[0], kind, value)
+            elif self.is_strict and names[0] not in _MAY_BE_FLAGS:
                 _check_no_flag(names[0], value)
+            values.append(_convert(trace, kind, value))
         if by_name:
-            _check_no_out("out", by_name.pop("out", None))
+            _check_ignored("out", by_name.pop("out", None))
         if positional or by_name:
             raise TypeError(f"unexpected argument {next(iter(by_name), None) or positional[0]!r}")
         return self.operation(*values, **self.fixed)
@@ -176,9 +185,23 @@ def call_word(
         for value in (*arguments, *keywords.values()):
             trace.is_naming = trace.is_naming or _is_name(value)
     with named_errors(name):
-        if trace.assignable_arrays is None:
-            return trace.run(word.call, trace, arguments, keywords)
-        return trace.run(trace.assignable_arrays.call, word, key, trace, arguments, keywords)
+        if trace.assignable_arrays is not None:
+            return trace.run(trace.assignable_arrays.call, word, key, trace, arguments, keywords)
+        result = trace.run(word.call, trace, arguments, keywords)
+    if key in _RETURNING_ARGUMENTS or (key == "astype" and keywords.get("copy") is False):
+        return result
+    return result.new_array(result.value) if any(result is argument for argument in arguments) else result
+
+
+_RETURNING_ARGUMENTS = frozenset(
+    (
+        *("asanyarray", "asarray", "ascontiguousarray", "asfortranarray", "atleast_1d", "atleast_2d", "atleast_3d"),
+        *("bfloat16", "bool", "byte", "char", "conj", "conj_physical", "contiguous", "copy_", "cpu", "double", "fill_"),
+        *("float", "half", "int", "long", "positive", "real", "require", "resolve_conj", "resolve_neg", "short", "to"),
+        *("type_as", "zero_"),
+    )
+)
+"""Words that return an argument itself if it need not be converted; the others return new arrays."""
 
 
 def _convert(trace: Trace, parameter_kind: str, value: Any) -> Any:
@@ -189,7 +212,7 @@ def _convert(trace: Trace, parameter_kind: str, value: Any) -> Any:
         return arrays_of(trace, value)
     if parameter_kind in ("*", "@*"):
         items = [*value] if isinstance(value, (list, tuple)) else [value]
-        return arrays_of(trace, items) if parameter_kind == "@*" else None if value is None else items
+        return [*map(trace.array, items)] if parameter_kind == "@*" else None if value is None else items
     return value
 
 
@@ -231,6 +254,21 @@ _MAY_BE_FLAGS = frozenset(("accumulate", "batch_first", "fill_value", "given", "
 """Parameters of PyTorch's functions that may be bools, or elements; the others are integers."""
 
 
+def _check_tensors(name: str, kind: str, value: Any) -> None:
+    """Check that an argument is a tensor, or tensors in a tuple or list.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    is_list = isinstance(value, (tuple, list))
+    if kind == "@@" and name == "tensors" and not is_list:
+        raise TypeError(f"{name!r} must be a tuple or list of tensors, not {value!r}")
+    torch = sys.modules["torch"]
+    for item in [value] if kind == "@" or not is_list else value:
+        if not isinstance(item, (TracedArray, torch.Tensor)):
+            raise TypeError(f"{name!r} must be {'a tensor' if kind == '@' else 'tensors'}, not {type(item).__name__}")
+
+
 def _check_no_flag(name: str, value: Any) -> None:
     """Check that an argument holds no bool, which PyTorch's functions do not take as an integer.
 
@@ -241,6 +279,14 @@ def _check_no_flag(name: str, value: Any) -> None:
         raise TypeError(f"{name!r} must be an integer, not a bool")
 
 
-def _check_no_out(name: str, value: Any) -> None:
+def _check_ignored(name: str, value: Any) -> None:
+    """Check an argument without effect: an `order`, or an `out`, which must be None.
+
+    Raises:
+        TypeError: the order is unknown.
+        FuseError: something is to be written into `out`.
+    """
+    if name == "order" and value is not None and (type(value) is not str or value.upper() not in {*"CFAK"}):
+        raise TypeError(f"order must be 'C', 'F', 'A' or 'K', not {value!r}")
     if name == "out" and value is not None:
         raise fuse_error("cannot write into out: use the result instead", rule=RULE)
