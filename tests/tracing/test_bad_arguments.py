@@ -169,3 +169,31 @@ def test_tensors_are_sliced_forwards():
             dml.fuse(lambda x, key=key: x[key])(x)
     with pytest.raises(dml.FuseError, match="step must be positive"):
         dml.fuse(lambda x, step: x[::step])(x, -1)
+
+
+NUMBERS = {
+    "roll": lambda x, numbers: np.roll(x, numbers, (0, 1)),
+    "tile": np.tile,
+    "reshape": np.reshape,
+    "shape": lambda x, numbers: np.zeros_like(x, shape=numbers),
+    "broadcast_to": np.broadcast_to,
+    "torch.roll": lambda x, numbers: torch.roll(x, numbers, (0, 1)),
+    "torch.repeat": lambda x, numbers: x.repeat(numbers),
+    "torch.view": lambda x, numbers: x.view(numbers),
+    "torch.permute": lambda x, numbers: x.permute(numbers),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_in_traced_arrays_are_refused_with_what_to_pass(name):
+    arguments = np.ones((2, 3)), np.array([1, 0])
+    if name.startswith("torch"):
+        arguments = tuple(map(torch.from_numpy, arguments))
+    with pytest.raises(dml.FuseError, match=r"numbers from a traced int64 .*: pass a tuple of integers"):
+        dml.fuse(NUMBERS[name])(*arguments)
+
+
+def test_random_orders_are_refused_with_what_to_pass():
+    for function in (lambda x: [*np.random.permutation(x)], lambda x: np.random.default_rng(0).permutation(x)):
+        with pytest.raises(dml.FuseError, match="draw an order outside the fused function"):
+            dml.fuse(function)(np.arange(3))

@@ -28,9 +28,11 @@ def whole_number(number: Any) -> Any:
 
     Raises:
         TypeError: `number` is not an integer.
+        FuseError: it is a traced array with dimensions.
     """
     if type(number) is OpenSize:
         return number
+    refuse_traced_numbers(number)
     if type(number) is np.bool_:
         # The answer of a comparison, which NumPy takes for 0 or 1, as Python's.
         return int(number)
@@ -46,10 +48,22 @@ def whole_numbers(numbers: Any) -> list[Any]:
         TypeError: an item is not an integer.
         FuseError: there are more than 2²⁸.
     """
+    refuse_traced_numbers(numbers)
     if not is_list(numbers):
         return [whole_number(numbers)]
     _check_count(len(numbers))
     return [*map(whole_number, numbers)]
+
+
+def refuse_traced_numbers(numbers: Any) -> None:
+    """Refuse a traced array of numbers, such as sizes or shifts.
+
+    Raises:
+        FuseError: the numbers are a traced array with dimensions.
+    """
+    if isinstance(numbers, TracedArray) and numbers.ndim:
+        reason = "its elements are not known while the function is traced: pass a tuple of integers"
+        raise refusal(f"numbers from {numbers!r}", reason)
 
 
 def is_list(numbers: Any) -> bool:

@@ -47,6 +47,11 @@ def is_assigned() -> bool:
     return dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith(("STORE_SUBSCR", "STORE_SLICE"))
 
 
+def is_drawing() -> bool:
+    """Whether the caller's code names functions that put elements in a random order."""
+    return not {"permutation", "permuted", "shuffle"}.isdisjoint(_caller().f_code.co_names)
+
+
 def _caller() -> types.FrameType:
     """Return the caller's frame."""
     libraries = [sys.modules[name].__file__ for name in _LIBRARIES if name in sys.modules]

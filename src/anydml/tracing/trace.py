@@ -26,6 +26,7 @@ from anydml.tracing.refusing import (
     RULE,
     fuse_error,
     is_assigned,
+    is_drawing,
     not_assignable,
     not_created,
     refusal,
@@ -238,9 +239,13 @@ class TracedArray(TracedFields):
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         if is_assigned():
             raise with_needed_argument(not_created(self, "NumPy"), self)
+        if is_drawing():
+            advice = "draw an order outside the fused function, pass it as an argument, and index by it"
+        else:
+            advice = f"copy it by numpy.copy; to index a constant array by it, call {CLAMPING_TAKE}"
         message = (
             f"cannot convert {self!r} to a NumPy array, because its elements are not known while the function is "
-            f"traced: copy it by numpy.copy; to index a constant array by it, call {CLAMPING_TAKE}"
+            f"traced: {advice}"
         )
         raise with_needed_argument(fuse_error(message, rule=RULE), self)
 

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from anydml.tracing.constants import arrays_of
+from anydml.tracing.constants import arrays_of, refuse_traced_numbers
 from anydml.tracing.refusing import RULE, fuse_error, named_errors, refusal
 from anydml.tracing.trace import NUMBER_METHODS, Trace, TracedArray, with_needed_argument
 
@@ -212,6 +212,9 @@ def _convert(trace: Trace, parameter_kind: str, value: Any) -> Any:
         return arrays_of(trace, value)
     if parameter_kind in ("*", "@*"):
         items = [*value] if isinstance(value, (list, tuple)) else [value]
+        if parameter_kind == "*":
+            for item in items:
+                refuse_traced_numbers(item)
         return [*map(trace.array, items)] if parameter_kind == "@*" else None if value is None else items
     return value
 
