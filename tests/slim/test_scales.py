@@ -133,6 +133,20 @@ def test_weights_that_have_no_digits_left_stay(dtype, weight, factor, is_merged)
     assert (prove(model, merged, runs=False).verdict == "rounded") == is_merged
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("nodes", ["b = Mul (x, s) y = Div (b, t)", "b = Add (x, s) y = Add (b, t)"])
+def test_numpy_warns_of_no_constants(nodes):
+    """A signaling NaN is converted to 64 bits."""
+    model = parser.parse_model(f"{HEAD} g (float[2] x) => (float[2] y) {{ {nodes} }}")
+    array = np.array([0x7F800001, 0x3F800000], np.uint32).view(np.float32)
+    model.graph.initializer.extend(numpy_helper.from_array(array, name) for name in "st")
+    merged = slim(model, merges_scales=True).model
+    assert prove(model, merged, runs=False).verdict == "proved"
+    other = parser.parse_model(f"{HEAD} g (float[2] x) => (float[2] y) {{ {nodes.replace('s)', 'x)')} }}")
+    other.graph.initializer.extend(model.graph.initializer)
+    assert prove(model, other, runs=False).verdict == "undecided"
+
+
 def test_scales_stay_in_exact_models():
     with pytest.raises(ValueError, match="leave one of them out"):
         slim(_model("y = MatMul (x, w)", "x"), exact=True, merges_scales=True)

@@ -73,6 +73,8 @@ class Proof:
     run: RunComparison | None = None
 
 
+# Constants may have NaN of all kinds, and numbers that overflow.
+@np.errstate(all="ignore")
 def prove(
     first: ModelProto,
     second: ModelProto,

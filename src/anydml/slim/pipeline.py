@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
+import numpy as np
 from onnx import ModelProto
 
 from anydml.errors import ModelError
@@ -154,6 +155,8 @@ class _Composition:
         return Stage(self.graph, title, (before or self.before, self.after), "" if is_exact else SUMS_DIFFER)
 
 
+# Constants may have NaN of all kinds, and numbers that overflow.
+@np.errstate(all="ignore")
 def slim(
     model: ModelProto,
     folder: Folder | None = None,
