@@ -182,7 +182,7 @@ class FunctionCopier:
                 if function_copy is function.func
                 else partial(function_copy, *function.args, **function.keywords)
             )
-        if type(function) is not types.FunctionType or function.__builtins__.get("len") is _len:  # type: ignore[attr-defined]
+        if type(function) is not types.FunctionType or _is_copy(function):
             return function
         if id(function) not in self._copies:
             # A recursive function calls the original, which is kept so that no other one gets its identity.
@@ -275,6 +275,12 @@ def traced_again(is_kept: bool) -> Callable[[Callable[Concatenate[FunctionCopier
         return attempts
 
     return decorate
+
+
+def _is_copy(function: types.FunctionType) -> bool:
+    """Whether a function is a copy, or was created by one."""
+    builtins_ = function.__globals__.get("__builtins__")
+    return type(builtins_) is dict and builtins_.get("len") is _len
 
 
 _PACKAGE = __name__.partition(".")[0]
