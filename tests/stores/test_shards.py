@@ -9,6 +9,7 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
+import anydml as dml
 from anydml import stores
 from anydml.cli import main
 from anydml.errors import ModelError
@@ -204,3 +205,24 @@ def test_fill_values_of_other_bytes_are_kept(tmp_path, value):
     np.save(tmp_path / "x.npy", x)
     stores.rechunk(tmp_path / "x.npy", tmp_path / "y.zarr", chunks=[1], shards=[2]).run()
     assert zarr.open_array(str(tmp_path / "y.zarr"), mode="r")[...].tobytes() == x.tobytes()
+
+
+@pytest.mark.parametrize(("options", "sizes"), [
+    ({"chunks": (2, 5), "shards": (4, -1)}, ((2, 5), (4, 10), 3)),
+    ({"chunks": (-1, 5), "shards": (-1, 5)}, ((6, 5), (6, 5), 3)),
+    ({"chunks": (-1, 2), "zarr_format": 2}, ((6, 2), None, 2)),
+])  # fmt: skip
+def test_arrays_are_created_in_shards_and_versions(tmp_path, options, sizes):
+    x = np.arange(60.0).reshape(6, 10)
+    np.save(tmp_path / "x.npy", x)
+    target = stores.create(tmp_path / "y.zarr", x.shape, x.dtype, **options)
+    dml.fuse(lambda x: x[::-1]).plan(stores.open(tmp_path / "x.npy"), target).run()
+    array = zarr.open_array(str(tmp_path / "y.zarr"), mode="r")
+    assert (array.chunks, array.shards, array.metadata.zarr_format) == sizes
+    np.testing.assert_array_equal(array[...], x[::-1])
+
+
+@pytest.mark.parametrize("option", ["chunks", "shards", "zarr_format"])
+def test_only_zarr_arrays_are_created_with_its_options(tmp_path, option):
+    with pytest.raises(ModelError, match=f"only those have {option}"):
+        stores.create(tmp_path / "w.npy", (2, 3), "f4", **{option: 2 if option == "zarr_format" else (1, 1)})

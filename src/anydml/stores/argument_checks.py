@@ -72,7 +72,7 @@ KINDS: Mapping[str, Kind] = {
     "inputs": PATHS,
     **dict.fromkeys(("overwrite", "follow", "dcp"), FLAG),
     **dict.fromkeys(("rank", "vocab_size", "zarr_format"), COUNT),
-    **dict.fromkeys(("permute", "flip"), SIZES),
+    **dict.fromkeys(("permute", "flip", "shards"), SIZES),
     **dict.fromkeys(("slices", "codec", "to"), STRING),
     **dict.fromkeys(("only", "drop", "strip"), STRINGS),
     "progress": Kind(lambda value: isinstance(value, bool) or callable(value), "pass True, False or a function"),

@@ -24,7 +24,7 @@ from anydml.stores.formats.zarr_metadata import attribute_remarks, axes_of, is_s
 from anydml.stores.formats.zarr_target import ZarrTarget, new_zarr
 from anydml.stores.functions import MEMORY, plan_function
 from anydml.stores.plans import Plan
-from anydml.stores.rechunking_groups import SAME, GroupSizes, array_remarks, like, rechunk_group, whole_axes
+from anydml.stores.rechunking_groups import SAME, GroupSizes, array_remarks, like, rechunk_group
 from anydml.text import count_noun
 
 OF_OTHERS = (
@@ -158,7 +158,6 @@ def rechunk(
         )
     else:
         origin = like(store) if isinstance(store, ZarrStore) else None
-        chunks = None if chunks is None else whole_axes(chunks, shape)
         new = new_zarr(
             output, shape, store.dtype, chunks, origin, codec, [output_axes[k] for k in order], shards, zarr_format
         )

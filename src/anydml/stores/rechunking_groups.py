@@ -82,9 +82,8 @@ def rechunk_group(
             raise BindingError(
                 f"rechunk: {place}: slices select no element of {show(name)}, whose shape is {[*store.shape]}"
             )
-        aligned_sizes = None if sizes is None else whole_axes(sizes, shape)
         options = (codec, None, shards) if name in requested else (None, None, None)
-        targets.append(new_zarr(target / name, shape, store.dtype, aligned_sizes, like(store), *options, version))
+        targets.append(new_zarr(target / name, shape, store.dtype, sizes, like(store), *options, version))
     new_metadata = {name: target.metadata for name, target in zip(chosen, targets, strict=True)}
     files = group.metadata_in(int(version or group.version), new_metadata) if is_other else group.metadata(new_metadata)
     unchanged = [name for name in group.arrays if name not in chosen]
@@ -205,13 +204,3 @@ def _shards_remarks(store: ZarrStore, new: ZarrTarget, shards: Sequence[int] | N
     if shards is None and len(new_levels) > 1 and new_levels[0] != old_levels[0] and len(store.shape) == len(new.shape):
         return [f"makes shards of {new_levels[0]}, whole chunks, of those of {old_levels[0]}"]
     return []
-
-
-def whole_axes(chunks: Sizes, shape: Sequence[int]) -> list[int | Sequence[int]]:
-    """Return chunks with sizes in place of −1, and with 1 for the whole of an empty axis."""
-    if len(chunks) != len(shape):
-        return [*chunks]
-    return [
-        max(1, size) if not hasattr(n, "__len__") and (n == -1 or n == size == 0) else n
-        for n, size in zip(chunks, shape, strict=True)
-    ]

@@ -103,6 +103,8 @@ def create(
     metadata: Mapping[str, str] | None = None,
     chunks: Sequence[int] | None = None,
     codec: str | None = None,
+    shards: Sequence[int] | None = None,
+    zarr_format: int | None = None,
 ) -> Any:
     """Describe a file that a plan will write. Nothing is written until the plan runs.
 
@@ -113,10 +115,13 @@ def create(
         dtype: the dtype of the elements; for such a file one for all tensors, or dtypes by their names.
         like: a `Store`, a `Checkpoint`, or an array, for the arguments that are not given.
         metadata: strings by name, for ``__metadata__`` of a .safetensors file, or the keys of a .gguf file.
-        chunks: sizes of a chunk of a Zarr array; by default those of `like`, or Zarr's choice.
+        chunks: sizes of a chunk of a Zarr array, −1 for a whole axis; by default those of `like`, or Zarr's choice.
         codec: of a Zarr array: none, zstd, gzip, blosc, lz4, zlib, bz2, lzma or pcodec, with options behind a colon,
-            such as ``"zstd:3"`` or ``"blosc:lz4,5,bitshuffle"``; by default those of `like`, or Zarr's choice. Version,
-            fill value, names of axes and attributes are those of a Zarr array `like`.
+            such as ``"zstd:3"`` or ``"blosc:lz4,5,bitshuffle"``; by default those of `like`, or Zarr's choice.
+        shards: sizes of a shard of a Zarr array, −1 for a whole axis, or multiples of its chunks' sizes; by default
+            those of `like`, or none.
+        zarr_format: the version of a Zarr array's format, 2 or 3; by default that of `like`, or 3. Fill value, names of
+            axes and attributes are those of a Zarr array `like`.
 
     Returns:
         A `Target`, a `ZarrTarget`, or, for a .safetensors, .gguf or .npz file, targets by name.
@@ -138,9 +143,11 @@ def create(
         own_dtype = getattr(like, "dtype", None) if dtype is None else dtype
         if metadata or own_shape is None or isinstance(own_shape, Mapping) or own_dtype is None:
             raise place.error("is a Zarr array: it needs one shape and one dtype, or an array that it is like")
-        return new_zarr(located_path, _sizes(own_shape, place), _dtype(own_dtype, place), chunks, like, codec)
-    if chunks is not None or codec is not None:
-        raise place.error("is not a Zarr array, and only those have chunks and codecs: use a name that ends in .zarr")
+        own_sizes, element = _sizes(own_shape, place), _dtype(own_dtype, place)
+        return new_zarr(located_path, own_sizes, element, chunks, like, codec, None, shards, zarr_format)
+    of_zarr = {"chunks": chunks, "codec": codec, "shards": shards, "zarr_format": zarr_format}
+    if given := [name for name, value in of_zarr.items() if value is not None]:
+        raise place.error(f"is not a Zarr array, and only those have {given[0]}: use a name that ends in .zarr")
     if suffix == ".npy":
         if metadata:
             raise place.error("is a .npy file, which has no metadata")

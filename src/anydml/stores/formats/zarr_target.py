@@ -66,8 +66,8 @@ def new_zarr(
         path: the folder of the array.
         shape: sizes.
         dtype: the dtype of the elements.
-        chunks: sizes of a chunk, each of which may be a list of all sizes along its axis; by default those of `like`
-            where it has these axes, else Zarr's choice.
+        chunks: sizes of a chunk, −1 for a whole axis; each may be a list of all sizes along its axis. By default those
+            of `like` where it has these axes, else Zarr's choice.
         like: a `ZarrStore`, whose metadata are kept except for what is given.
         codec: as in `anydml.stores.create`; by default that of `like`, or Zarr's choice.
         axes: the axis of `like` that each axis was; by default the same where there are as many.
@@ -83,6 +83,7 @@ def new_zarr(
     require_zarr(place)
     written = version or (like.layout.version if isinstance(like, ZarrStore) else 3)
     check_packed(path, written, place)
+    chunks = None if chunks is None else _whole_axes(chunks, shape)
     edges = _edges(chunks, shape, like, axes, place)
     if edges is None:
         sizes: Any = chunks
@@ -105,6 +106,16 @@ def new_zarr(
     return replace(
         target, layout=target.layout.with_one_chunk_per_file(edges), metadata=with_edges(target.metadata, edges)
     )
+
+
+def _whole_axes(chunks: ChunkSizes, shape: Sequence[int]) -> list[int | Sequence[int]]:
+    """Return chunks with sizes in place of −1, and with 1 for the whole of an empty axis."""
+    if len(chunks) != len(shape):
+        return [*chunks]
+    return [
+        max(1, size) if not hasattr(n, "__len__") and (n == -1 or n == size == 0) else n
+        for n, size in zip(chunks, shape, strict=True)
+    ]
 
 
 def _check_sizes(
