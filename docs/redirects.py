@@ -6,6 +6,9 @@ import posixpath
 from pathlib import Path
 from typing import Any
 
+SOURCES = "https://github.com/anydml/anydml/blob/main"
+"""Where files are that are not on the site."""
+
 MOVED = {
     "add-an-engine": "add-an-operator#add-an-engine",
     "ambiguities": "referee#ambiguities-in-documents",
@@ -18,7 +21,9 @@ MOVED = {
     "images": "stories/data-loader#steps-for-images",
     "loose-ends": "referee#ambiguities-in-documents",
     "plans": "files#how-plans-run",
+    "platforms": "engines#platforms",
     "pydirectml": "directml#pydirectmls-builder",
+    "ranks": "reshard#how-ranks-share-tensors",
     "sharded-training": "torch#copies-of-sharded-training",
     "stores": "files",
     "stories/bucket": "rechunk#in-a-bucket",
@@ -28,11 +33,14 @@ MOVED = {
     "stories/rechunk": "rechunk",
     "stories/sharded-training": "torch#copies-of-sharded-training",
     "stories/still-my-model": "prove",
+    "stories/without-windows": "directml#run-an-example",
+    "supported-functions": "traces#supported-functions",
+    "tests": f"{SOURCES}/CONTRIBUTING.md#tests-with-random-and-hostile-input",
     "tour": "engines#a-tour-of-one-call",
-    "trust": "platforms#guarantees",
+    "trust": "engines#guarantees",
     "tutorials": "files#split-a-fused-qkv",
 }
-"""New pages by old ones, with headings where they have several subjects."""
+"""New pages by old ones, with headings where they have several subjects; or files of the sources, by addresses."""
 
 PAGE = """<!doctype html>
 <meta charset="utf-8">
@@ -48,6 +56,8 @@ def on_post_build(config: Any) -> None:
     for old, new in MOVED.items():
         path = Path(config["site_dir"], f"{old}.html")
         page, hash_sign, heading = new.partition("#")
-        url = posixpath.relpath(f"{page}.html", posixpath.dirname(old) or ".") + hash_sign + heading
+        is_source = page.startswith(SOURCES)
+        address = page if is_source else posixpath.relpath(f"{page}.html", posixpath.dirname(old) or ".")
+        url = address + hash_sign + heading
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(PAGE.format(url=url), encoding="utf-8")

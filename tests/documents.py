@@ -43,6 +43,16 @@ def sections(text):
     return {"top": first, **dict(zip(rest[::2], rest[1::2], strict=True))}
 
 
+def anchors(text):
+    """The names of a document's headings as forges and the site's generator make them, and those that it gives."""
+    found = set()
+    for heading in re.findall(r"^#{1,6} (.+?)\s*#*$", re.sub(r"^```.*?^```$", "", text, flags=re.S | re.M), re.M):
+        given = re.search(r"\{[^}]*#([\w-]+)[^}]*\}$", heading)
+        words = re.sub(r"\[([^\]]*)\]\([^)]*\)|[`*]", r"\1", heading).lower()
+        found.add(given[1] if given else re.sub(r"\s", "-", re.sub(r"[^\w\s-]", "", words).strip()))
+    return found | set(re.findall(r"\b(?:id|name)=\"([^\"]+)\"", text))
+
+
 def run_session(code, name):
     """Run ``>>>`` lines; what they print is what is shown."""
     test = doctest.DocTestParser().get_doctest(code, {}, name, name, 0)

@@ -4,7 +4,7 @@ import re
 from urllib.parse import urlsplit
 
 import pytest
-from documents import ROOT
+from documents import ROOT, anchors
 
 PAGES = [
     *sorted(ROOT.glob("*.md")),
@@ -26,16 +26,6 @@ def prose(text):
 def links(text):
     """What a document's links and pictures name."""
     return ["".join(found) for found in LINK.findall(prose(text))]
-
-
-def anchors(text):
-    """The names of a document's headings as forges and the site's generator make them, and those that it gives."""
-    found = set()
-    for heading in re.findall(r"^#{1,6} (.+?)\s*#*$", re.sub(r"^```.*?^```$", "", text, flags=re.S | re.M), re.M):
-        given = re.search(r"\{[^}]*#([\w-]+)[^}]*\}$", heading)
-        words = re.sub(r"\[([^\]]*)\]\([^)]*\)|[`*]", r"\1", heading).lower()
-        found.add(given[1] if given else re.sub(r"\s", "-", re.sub(r"[^\w\s-]", "", words).strip()))
-    return found | set(re.findall(r"\b(?:id|name)=\"([^\"]+)\"", text))
 
 
 def broken(page, text):

@@ -36,7 +36,7 @@ def test_forges_can_read_their_files(schema):
 
 def ran():
     """The rows of the platforms' table where a job ran kernels: each one's platform, and its Python."""
-    table = text(ROOT / "docs" / "platforms.md").partition("\n## Platforms\n")[2].partition("\n## ")[0]
+    table = text(ROOT / "docs" / "engines.md").partition("\n## Platforms\n")[2].partition("\n## ")[0]
     for row in re.findall(r"^\| ((?:.* \| ){8}.*) \|$", table, re.MULTILINE):
         platform, python, *_, job, date, kernels = row.split(" | ")
         if re.fullmatch(r"`\.ci/\w+`", job) and re.fullmatch(r"\d{4}-\d\d-\d\d", date) and kernels:

@@ -141,7 +141,7 @@ def test_names_stay_whole(visit):
     assert {lines for name, lines in names if " " not in name} == {1}
 
 
-@pytest.mark.parametrize("page", ["arrays", "benchmarks", "explain", "operators/index", "platforms", "reference"])
+@pytest.mark.parametrize("page", ["arrays", "benchmarks", "explain", "operators/index", "engines", "reference"])
 def test_tables_have_room_on_a_wide_page(visit, page):
     tab = visit(page, width=1280)
     tables = tab.locator("article .md-typeset__scrollwrap")
@@ -150,7 +150,7 @@ def test_tables_have_room_on_a_wide_page(visit, page):
 
 
 def test_output_wraps(visit):
-    tab = visit("stories/without-windows", width=390)
+    tab = visit("directml", width=390)
     shown = tab.locator(".language-text code")
     assert shown.count() > 2
     assert shown.evaluate_all("shown => shown.filter(each => each.scrollWidth > each.clientWidth).length") == 0
