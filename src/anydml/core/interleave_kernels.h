@@ -1,5 +1,28 @@
 /* Columns interleaved by masks (see interleave_plan.h): each vector of a block is repeated along the rows. Included once for each
  * instruction set, so it has no guard. */
+#define ANYDML_INTERLEAVE_OF(t) case t: { \
+    ANYDML_LOAD_MASKS(t) \
+    for (int64_t line = 0; line < r->lines; line++) { \
+      /* If the last rows are not a whole block, interleave them with some rows before them. */ \
+      for (int64_t n = r->blocks, more = r->rest;; n = 1, more = 0) { \
+        do { \
+          x = ANYDML_FIRST_OF(0); \
+          _Pragma("GCC unroll 8") for (int k = 1; k < t; k++) x = ANYDML_TERM_OF(k); \
+          _Pragma("GCC unroll 8") for (int k = 0; k < t; k++) p[k] += c->steps[k]; \
+          ANYDML_STORE_VECTOR(to); \
+          to += step; \
+        } while (--n); \
+        if (!more) break; \
+        _Pragma("GCC unroll 8") for (int k = 0; k < t; k++) p[k] += c->backs[k]; \
+        to += c->back; \
+      } \
+      _Pragma("GCC unroll 8") for (int k = 0; k < t; k++) p[k] += c->nexts[k]; \
+      to += c->next; \
+    } } break;
+#define ANYDML_INTERLEAVE_VECTOR() (const anydml_interleave *w, const anydml_interleaved_vector *v, char *to, const anydml_vector_steps *c, const anydml_block_span *r) { \
+  const int64_t step = c->step; \
+  switch (v->terms) { ANYDML_INTERLEAVE_OF(1) ANYDML_INTERLEAVE_OF(2) ANYDML_INTERLEAVE_OF(3) ANYDML_INTERLEAVE_OF(4) ANYDML_INTERLEAVE_OF(5) ANYDML_INTERLEAVE_OF(6) ANYDML_INTERLEAVE_OF(7) ANYDML_INTERLEAVE_OF(8) } }
+
 /* Reverse the order of lanes. */
 static inline K(vec) K(reverse_lanes)(K(vec) v) {
 #if ANYDML_LANES == 4
@@ -21,35 +44,14 @@ static inline K(vec) K(reverse_lanes)(K(vec) v) {
 #else
 #define ANYDML_LOAD_WINDOWS(k) *(const anydml_v16 *)(p[k] + o[k][0])
 #endif
-#define ANYDML_TERM(k) ANYDML_PICK(ANYDML_LOAD_WINDOWS(k), mask[k])
-#define ANYDML_INTERLEAVE_OF(t) case t: { \
-    K(vec) mask[t], x; const char *p[t]; int64_t o[t][ANYDML_LANES]; \
+#define ANYDML_TERM_OF(k) x | ANYDML_PICK(ANYDML_LOAD_WINDOWS(k), mask[k])
+#define ANYDML_FIRST_OF(k) ANYDML_PICK(ANYDML_LOAD_WINDOWS(k), mask[k])
+#define ANYDML_LOAD_MASKS(t) K(vec) mask[t]; const char *p[t]; int64_t o[t][ANYDML_LANES]; \
     _Pragma("GCC unroll 8") for (int k = 0; k < t; k++) { mask[k] = *(const K(vec) *)w->mask[v->first + k]; p[k] = c->from[k]; \
       _Pragma("GCC unroll 4") for (int l = 0; l < ANYDML_LANES; l++) o[k][l] = w->offset[v->first + k][l]; } \
-    for (int64_t line = 0; line < r->lines; line++) { \
-      /* If the last rows are not a whole block, interleave them with some rows before them. */ \
-      for (int64_t n = r->blocks, more = r->rest;; n = 1, more = 0) { \
-        do { \
-          x = ANYDML_TERM(0); \
-          _Pragma("GCC unroll 8") for (int k = 1; k < t; k++) x |= ANYDML_TERM(k); \
-          _Pragma("GCC unroll 8") for (int k = 0; k < t; k++) p[k] += c->steps[k]; \
-          *(K(vec) *)to = x; \
-          to += step; \
-        } while (--n); \
-        if (!more) break; \
-        _Pragma("GCC unroll 8") for (int k = 0; k < t; k++) p[k] += c->backs[k]; \
-        to += c->back; \
-      } \
-      _Pragma("GCC unroll 8") for (int k = 0; k < t; k++) p[k] += c->nexts[k]; \
-      to += c->next; \
-    } } break;
-static void K(interleave_vector)(const anydml_interleave *w, const anydml_interleaved_vector *v, char *to, const anydml_vector_steps *c, const anydml_block_span *r) {
-  const int64_t step = c->step;
-  switch (v->terms) { ANYDML_INTERLEAVE_OF(1) ANYDML_INTERLEAVE_OF(2) ANYDML_INTERLEAVE_OF(3) ANYDML_INTERLEAVE_OF(4) ANYDML_INTERLEAVE_OF(5) ANYDML_INTERLEAVE_OF(6) ANYDML_INTERLEAVE_OF(7) ANYDML_INTERLEAVE_OF(8) }
-}
-#undef ANYDML_LOAD_WINDOWS
-#undef ANYDML_TERM
-#undef ANYDML_INTERLEAVE_OF
+    K(vec) x;
+#define ANYDML_STORE_VECTOR(to) *(K(vec) *)(to) = x
+static void K(interleave_vector) ANYDML_INTERLEAVE_VECTOR()
 
 /* Lines of elements that are contiguous at the destination, and in reverse order at the source. */
 static void K(mirror)(const anydml_task *s, char *to, const char *from, int64_t n1, int64_t n0) {
@@ -119,8 +121,28 @@ static void K(mirror_uneven)(const anydml_task *s, char *to, const char *from, i
     } else for (; i < n; i += e) K(copy_few)(to + i, end - i - e, e);
   }
 }
+#undef ANYDML_LOAD_WINDOWS
+#undef ANYDML_TERM_OF
+#undef ANYDML_FIRST_OF
+#undef ANYDML_LOAD_MASKS
+#undef ANYDML_STORE_VECTOR
 
+/* As `interleave_vector`, from windows of 64 bytes, whose bytes may cross lanes. */
 #if ANYDML_LANES == 4
+#define ANYDML_TERM_OF(k) _mm512_mask_permutexvar_epi8(x, keep[k], mask[k], _mm512_loadu_si512(p[k]))
+#define ANYDML_FIRST_OF(k) _mm512_maskz_permutexvar_epi8(keep[k], mask[k], _mm512_loadu_si512(p[k]))
+#define ANYDML_LOAD_MASKS(t) __m512i mask[t]; __mmask64 keep[t]; const char *p[t]; \
+    _Pragma("GCC unroll 8") for (int k = 0; k < t; k++) { \
+      const int term = v->first + k; \
+      mask[k] = _mm512_loadu_si512(w->mask[term]); keep[k] = w->keep[term]; p[k] = c->from[k] + w->offset[term][0]; } \
+    __m512i x;
+#define ANYDML_STORE_VECTOR(to) _mm512_storeu_si512(to, x)
+static __attribute__((target("avx512vbmi"))) void K(interleave_windows) ANYDML_INTERLEAVE_VECTOR()
+#undef ANYDML_TERM_OF
+#undef ANYDML_FIRST_OF
+#undef ANYDML_LOAD_MASKS
+#undef ANYDML_STORE_VECTOR
+
 /* All vectors of each block, from windows that the vectors share. V, N, is_part, and whether `streamed` is 0 are constants of
  * the compiler. */
 static inline __attribute__((always_inline, target("avx512vbmi"))) void K(interleave_of)(const anydml_interleave *w, char *const *to, const char *const *from, const anydml_block_span *r, const int streamed, const int is_part, const int V, const int N) {
@@ -189,7 +211,7 @@ static void K(interleave_blocks)(const anydml_interleave *w, char *const *to, co
       c.backs[t] = again * step;
       c.nexts[t] = r->from[s] - moved * step;
     }
-    K(interleave_vector)(w, v, to[v->stream] + v->at, &c, r);
+    w->vector(w, v, to[v->stream] + v->at, &c, r);
   }
 }
 

@@ -8,8 +8,7 @@
 static inline int64_t anydml_abs(int64_t x) { return x < 0 ? -x : x; }
 
 enum { ANYDML_COLUMNS = 8, ANYDML_TERMS = 64, ANYDML_WIDEST = 8 };   /* limits; terms of a block, and of a vector */
-enum { ANYDML_WINDOW = 16 };           /* bytes that a lane loads for one term */
-enum { ANYDML_WINDOWS = 6 };           /* limit of windows of 64 bytes, and of vectors, of a block that is interleaved at once */
+enum { ANYDML_WINDOWS = 6 };           /* limit of windows, and of vectors, of a block that is interleaved at once */
 enum { ANYDML_INTERLEAVE_FROM = 2 << 10, ANYDML_MASKS_FROM = 96 };   /* bytes, and blocks, from which masks are worthwhile */
 enum { ANYDML_SHORT_LINES = 2 << 10 };         /* bytes of a line up to which repeated ones are written together */
 enum { ANYDML_FILL_WINDOW = 64 };              /* bytes of a fill's pattern, repeated: the widest window */
@@ -42,9 +41,11 @@ typedef struct {
 } anydml_vector_steps;
 
 typedef struct anydml_interleave anydml_interleave;
+typedef void (*anydml_interleave_vector)(const anydml_interleave *, const anydml_interleaved_vector *, char *to, const anydml_vector_steps *, const anydml_block_span *);
 typedef void (*anydml_interleave_block)(const anydml_interleave *, char *const *to, const char *const *from, const anydml_block_span *, int streamed);
 
 struct anydml_interleave {
+  anydml_interleave_vector vector;
   anydml_interleave_block block;
   int32_t columns, targets, sources, count, rows, rank;
   int32_t windows;                     /* of a block, if all vectors share them; else 0 */
@@ -55,8 +56,8 @@ struct anydml_interleave {
   anydml_byte_stream target[ANYDML_COLUMNS], source[ANYDML_COLUMNS];
   anydml_interleaved_vector interleaved[ANYDML_TERMS];
   int32_t from[ANYDML_TERMS];          /* the stream of a term */
-  int32_t offset[ANYDML_TERMS][4];     /* offsets of its windows, one per lane; the first is that of a window of a block */
-  uint64_t third[ANYDML_WINDOWS], stored[ANYDML_WINDOWS];
+  int32_t offset[ANYDML_TERMS][4];     /* offsets of its windows, one per lane or one in all */
+  uint64_t keep[ANYDML_TERMS], third[ANYDML_WINDOWS], stored[ANYDML_WINDOWS];
   uint8_t mask[ANYDML_TERMS][64] __attribute__((aligned(64)));
   uint8_t fills[ANYDML_COLUMNS][ANYDML_FILL_WINDOW];   /* sources of columns that are fills */
 };
@@ -174,9 +175,8 @@ static int anydml_block_masks(anydml_interleave *w) {
 }
 
 /* Compute the terms of a vector, from `first` on: each lane reads as few windows as possible; returns 0 if too many. */
-static int anydml_terms(anydml_interleave *w, anydml_interleaved_vector *v, int first, const uint8_t *owner, int width) {
+static int anydml_terms(anydml_interleave *w, anydml_interleaved_vector *v, int first, const uint8_t *owner, int width, int window) {
   const int64_t step = w->target[v->stream].step;
-  const int window = ANYDML_WINDOW;
   int64_t row = v->at / step, place = v->at % step, from[64];
   int source[64];
   for (int lane = 0; lane < width / window; lane++) {
@@ -205,6 +205,7 @@ static int anydml_terms(anydml_interleave *w, anydml_interleaved_vector *v, int 
       if (t == first + v->terms) {
         if (v->terms == ANYDML_WIDEST || t == ANYDML_TERMS) return 0;
         v->terms++;
+        w->keep[t] = 0;
         w->from[t] = j;
         memset(w->mask[t], 0x80, 64);
         for (int k = 0; k < 4; k++) w->offset[t][k] = INT32_MIN;
@@ -213,6 +214,7 @@ static int anydml_terms(anydml_interleave *w, anydml_interleaved_vector *v, int 
       for (int byte = next; byte < end; byte++)
         if (source[byte] == j && from[byte] < start + window) {
           w->mask[t][byte] = (uint8_t)(from[byte] - start);
+          w->keep[t] |= (uint64_t)1 << byte;
           source[byte] = -1;
         }
       /* If the window does not cover this byte, another one must. */
@@ -229,10 +231,9 @@ static int anydml_terms(anydml_interleave *w, anydml_interleaved_vector *v, int 
   return 1;
 }
 
-/* Compute the masks of blocks, if a kernel takes these, or of vectors of `width` bytes; returns whether that is possible, and
+/* Compute the masks of vectors of `width` bytes from windows of `window` bytes; returns whether that is possible, and
  * interleaving `bytes` bytes is worthwhile. */
-static int anydml_masks(anydml_interleave *w, int width, int takes_blocks, int64_t bytes) {
-  const int window = takes_blocks ? 64 : ANYDML_WINDOW;
+static int anydml_masks(anydml_interleave *w, int width, int window, int64_t bytes) {
   int rows = 1;
   w->windows = w->is_part = 0;
   for (int j = 0; j < w->targets; j++)
@@ -245,10 +246,10 @@ static int anydml_masks(anydml_interleave *w, int width, int takes_blocks, int64
   }
   if (w->n0 < rows) {
     w->rows = (int32_t)w->n0;
-    return w->is_part = takes_blocks && anydml_block_masks(w);
+    return w->is_part = window == 64 && anydml_block_masks(w);
   }
   w->rows = rows;
-  if (takes_blocks && anydml_block_masks(w)) return 1;
+  if (window == 64 && anydml_block_masks(w)) return 1;
   /* Other masks take as long as plain copies of many vectors, and save nothing for longer elements. */
   for (int j = 0; j < w->targets; j++) bytes -= rows * w->target[j].step * ANYDML_MASKS_FROM;
   for (int k = 0; k < w->columns; k++) if (w->column[k].element > 4) return 0;
@@ -263,12 +264,12 @@ static int anydml_masks(anydml_interleave *w, int width, int takes_blocks, int64
       if (w->count == ANYDML_TERMS) return 0;
       anydml_interleaved_vector *v = w->interleaved + w->count++;
       *v = (anydml_interleaved_vector){j, at, terms, 0};
-      if (!anydml_terms(w, v, terms, owner, width)) return 0;
+      if (!anydml_terms(w, v, terms, owner, width, window)) return 0;
       terms += v->terms;
     }
   }
   /* Masks are worthwhile if a window has several elements, or if elements are not in order at one end. */
-  return w->columns > 1 || terms * (width / ANYDML_WINDOW) < rows;
+  return w->columns > 1 || window == 64 || terms * (width / window) < rows;
 }
 
 /* Begin a table with the lines of a move; rows are along dimension `along`, columns along `apart`, or −1 if it has one. */

@@ -178,9 +178,10 @@ static void anydml_choose_lookups(anydml_task *s, const anydml_move *m, int stre
 static int anydml_interleave_task(anydml_stage *stage, anydml_task *s, anydml_interleave *w, int64_t bytes, int64_t many, int whole, int streamed) {
   const anydml_kernels *k = anydml_chosen;
   const anydml_move *m = w->column->move;
-  if (!anydml_streams(w) || !anydml_masks(w, (int)k->width, k->interleave_whole != NULL, whole ? 0 : many * bytes)) return 0;
+  if (!anydml_streams(w) || !anydml_masks(w, (int)k->width, k->window, whole ? 0 : many * bytes)) return 0;
   stage->interleaved++;
   s->count = w->columns;
+  w->vector = k->interleave_vector;
   w->block = w->windows ? k->interleave_whole : k->interleave_blocks;
   s->work = k->interleave;
   s->table = w;

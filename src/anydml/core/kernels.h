@@ -77,7 +77,9 @@ typedef struct {
   void (*put_numbers)(const void *, int64_t, int64_t);
   void (*run)(char *, const char *, int64_t);
   void (*side_by_side)(const anydml_task *, int64_t, int64_t), (*interleave)(const anydml_task *, int64_t, int64_t), (*transpose_streamed)(const anydml_task *, int64_t, int64_t);
+  anydml_interleave_vector interleave_vector;
   anydml_interleave_block interleave_blocks, interleave_whole; /* the second is NULL without VBMI */
+  int window;              /* bytes that interleave_vector loads at a time */
 } anydml_kernels;
 
 /* Keep a number in a scalar register: gather instructions are slower than separate loads. */
@@ -136,7 +138,11 @@ static void anydml_choose(const char *limit, int64_t stream_from) {
   if (has >= 3 && most >= 3) anydml_chosen = &anydml_kernels_v3;
   if (has >= 4 && most >= 4) {
     anydml_chosen_kernels = anydml_kernels_v4;
-    if (has >= 5) anydml_chosen_kernels.interleave_whole = anydml_interleave_whole_v4;
+    if (has >= 5) {
+      anydml_chosen_kernels.interleave_vector = anydml_interleave_windows_v4;
+      anydml_chosen_kernels.interleave_whole = anydml_interleave_whole_v4;
+      anydml_chosen_kernels.window = 64;
+    }
     anydml_chosen = &anydml_chosen_kernels;
   }
 #endif

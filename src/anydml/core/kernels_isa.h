@@ -17,7 +17,7 @@ static const anydml_kernels K(kernels) = {
   .transpose = {[1] = K(transpose), [2] = K(transpose), [3] = K(transpose), [4] = K(transpose), [8] = K(transpose)},
   .transpose_streamed = K(transpose_streamed),
   .put_numbers = K(put_numbers), .run = K(copy), .side_by_side = K(side_by_side),
-  .lookup_plane = K(lookup_plane), .select = K(select_plane), .check = K(check), .interleave = K(interleave), .interleave_blocks = K(interleave_blocks),
+  .lookup_plane = K(lookup_plane), .select = K(select_plane), .check = K(check), .interleave = K(interleave), .interleave_vector = K(interleave_vector), .interleave_blocks = K(interleave_blocks), .window = 16,
 };
 #undef ANYDML_ZIP
 #undef ANYDML_LOW
