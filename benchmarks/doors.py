@@ -83,7 +83,9 @@ def fused(size: int) -> Table:
     for door, given in doors().items():
         one, two, three, four = (given(np.full((size, size), k, np.float32)) for k in range(4))
         every = one, two, three, four
-        flip, turn = dml.fuse(lambda x: x[::-1]), dml.fuse(lambda *arrays: tuple(array.T for array in arrays))
+        # PyTorch takes no negative steps.
+        flip = dml.fuse((lambda x: x.flip(0)) if door == "PyTorch" else (lambda x: x[::-1]))
+        turn = dml.fuse(lambda *arrays: tuple(array.T for array in arrays))
         halves = dml.fuse(lambda x: {"first": x[:1], "rest": (x[1:2], [x[2:]])})
         named = dml.fuse(lambda given, n: given["x"][n:])
         calls: dict[str, Call] = {

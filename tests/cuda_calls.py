@@ -1,15 +1,11 @@
 """The functions on device arrays, or on the host where kernels are interpreted: whoever the arrays belong to."""
 
-import copy
-
 import numpy as np
 
-from anydml.engines.cuda.arrays import DeviceArrays
 from anydml.functions.call_plans import call
 from anydml.operators.registry import FUNCTIONS
 
-WINDOW = copy.copy(FUNCTIONS["slice"])
-WINDOW.check_call = lambda name, x, starts, shape, steps: (starts, shape, steps)
+WINDOW = FUNCTIONS["slice"]._replace(check_call=lambda name, x, starts, shape, steps: (starts, shape, steps))
 """Slices from a first coordinate on, by steps of either sign."""
 
 
@@ -34,5 +30,8 @@ def _one(name, function, inputs, arguments, out, gpu):
 
 
 def _run(name, function, inputs, arguments, out, gpu):
+    # Needs Triton, which `WINDOW` does not.
+    from anydml.engines.cuda.arrays import DeviceArrays
+
     engine = DeviceArrays.of(name, inputs) if gpu is None else DeviceArrays(gpu)
     return call(name, function, tuple(inputs), arguments, out, None, engine)

@@ -323,7 +323,7 @@ def test_files_are_numbered_from_one(tmp_path, number):
         ('[[rules]]\nmatch = "a"\nsplit = ["x", "y"]\naxis = 7', 'is axis 7, but "a" has shape [4, 6]'),
         ('[[rules]]\nmatch = "a"\nsplit = ["x", "y"]', "has no axis, which split needs"),
         ('[[rules]]\nmatch = "a"\npermute = [0, 0]', "has shape [4, 6]"),
-        ('[[rules]]\nmatch = "a"\nunflatten = 0\nsizes = [3, -1]', "axis 0 of \"a\" has 4"),
+        ('[[rules]]\nmatch = "a"\nunflatten = 0\nsizes = [3, -1]', "axis 0 of \"a\" has size 4"),
         ('[[rules]]\nmatch = "a"\nflatten = [1, 0]', "before the first"),
         ('[[rules]]\nmatch = "a"\ngather = 0\nindices = [4]', "have 4, but axis 0"),
         ('[[rules]]\nmatch = "a"\nslice = 0\nstep = 0', "step: is 0"),
