@@ -2,12 +2,14 @@
 
 import errno
 import os
+import re
 import sys
 
 import numpy as np
 import pytest
 from stores.test_opening import written
 
+import anydml as dml
 from anydml import stores
 from anydml.stores.formats.zarr_array import ZarrStore
 from anydml.stores.running import files as write_back
@@ -176,3 +178,53 @@ def test_no_write_is_so_long_that_its_memory_is_dear(tmp_path, monkeypatch):
     np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), ROWS)
     assert max(sizes) == write_back.MAX_WRITE
     assert sum(sizes) == ROWS.nbytes
+
+
+REFUSALS = [NotImplementedError("flags"), *(OSError(number, os.strerror(number)) for number in
+            (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EPERM))]  # fmt: skip
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has uncached writes")
+@pytest.mark.parametrize("error", REFUSALS, ids=repr)
+@pytest.mark.parametrize("pieces", [0, 3])
+def test_what_is_refused_uncached_is_written_plainly(error, pieces, tmp_path, monkeypatch):
+    done = []
+
+    def write(file, views, at, flags=0):
+        assert flags == write_back.UNCACHED
+        if len(done) == pieces:
+            raise error
+        done.append(os.pwrite(file, b"".join(views), at))
+        return done[-1]
+
+    monkeypatch.setattr(os, "pwritev", write, raising=False)
+    data = ROWS.tobytes()
+    path = tmp_path / "x"
+    path.touch()
+    with PlainFile(path, is_written=True) as file:
+        file.write(memoryview(data), 5)
+    assert len(done) == pieces
+    assert path.read_bytes() == bytes(5) + data
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has uncached writes")
+def test_without_pwritev_all_is_written_plainly(tmp_path, monkeypatch):
+    monkeypatch.delattr(os, "pwritev", raising=False)
+    (tmp_path / "x").touch()
+    with PlainFile(tmp_path / "x", is_written=True) as file:
+        file.write(memoryview(ROWS.tobytes()), 0)
+    assert (tmp_path / "x").read_bytes() == ROWS.tobytes()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has uncached writes")
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EINVAL, errno.ENOSPC, errno.EIO])
+def test_what_no_write_does_is_reported(number, tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "pwritev", fail, raising=False)
+    np.save(tmp_path / "x.npy", ROWS)
+    monkeypatch.setattr(os, "pwrite", fail)
+    with pytest.raises(dml.ModelError, match=re.escape(os.strerror(number))):
+        stores.rechunk(tmp_path / "x.npy", tmp_path / "y.npy").run()
+    assert not (tmp_path / "y.npy").exists()

@@ -36,6 +36,9 @@ LONG_WRITE = 256 << 10
 UNCACHED = 0x80
 """RWF_DONTCACHE: begin the write-back, and drop the pages when it ends."""
 
+REFUSALS = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EPERM)
+"""Errors of kernels older than 6.14, file systems and sandboxes without uncached writes."""
+
 WRITE = 2
 """SYNC_FILE_RANGE_WRITE: begin the write-back without waiting."""
 
@@ -141,15 +144,18 @@ class PlainFile:
             view, offset = view[count:], offset + count
 
     def _write_pages(self, pages: memoryview, offset: int) -> int:
-        """Write pages that leave the page cache once they are on the disk; return the bytes, 0 if impossible."""
+        """Write pages that leave the page cache once they are on the disk, until refused; return the bytes written."""
         done = 0
-        if sys.platform == "linux":
+        if sys.platform == "linux" and hasattr(os, "pwritev"):
             try:
                 while done < len(pages):
                     done += os.pwritev(self.descriptor, [pages[done : done + MAX_WRITE]], offset + done, UNCACHED)
+            except NotImplementedError:
+                # Python was built without pwritev2.
+                pass
             except OSError as error:
-                # The kernel is older than 6.14, or the file system does not do it.
-                if error.errno != errno.EOPNOTSUPP:
+                # Plain writes of the rest report what is wrong with the file.
+                if error.errno not in REFUSALS:
                     raise
         return done
 
