@@ -51,7 +51,8 @@ class ColumnSplitting(Rewrite):
             other_values = [self._values.get(operand) for operand in op.inputs if operand != name]
             if not is_elementwise(op) or not all(value is not None and value.is_constant for value in other_values):
                 return chain
-            if self._values[op.outputs[0]].sizes != self._values[name].sizes:
+            (result,) = op.outputs
+            if not self._are_known(result) or self._values[result].sizes != self._values[name].sizes:
                 return chain
             chain.append(reader.number)
 

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from anydml.onnx.graph_values import Array
@@ -36,14 +38,25 @@ class SignFolding(Rewrite):
         """Return the Concat and the constant that a node multiplies; None for other nodes."""
         for name, constant_name in (op.inputs, op.inputs[::-1]) if op.kind == "Mul" else ():
             join, constant = self._graph.maker(name), self._values.get(constant_name)
-            if join is None or join.kind != "Concat" or not self._are_known(name, constant_name):
+            if join is None or join.kind != "Concat" or not self._are_known(name, constant_name, *join.inputs):
                 continue
             if constant is None or constant.tensor is None or not constant.is_constant:
                 continue
-            is_small = len(constant.sizes) <= len(self._values[name].sizes) and constant.tensor.dtype.kind == "f"
-            if is_small and self._graph.is_read_once(name) and any(map(self._negate, join.inputs)):
+            fits = constant.tensor.dtype.kind == "f" and self._takes_signs(constant.sizes, join)
+            if fits and self._graph.is_read_once(name) and any(map(self._negate, join.inputs)):
                 return join, constant_name
         return None, ""
+
+    def _takes_signs(self, sizes: Sequence[int], join: Op) -> bool:
+        """Whether a constant of a shape can be multiplied by a sign for each element along the joined axis."""
+        parts, rank = [self._values[name].sizes for name in join.inputs], len(self._values[join.outputs[0]].sizes)
+        # Shapes that a model declares may be wrong.
+        if not rank or len(sizes) > rank or any(len(part) != rank for part in parts):
+            return False
+        axis = join.get("axis", 0) % rank
+        counts = [part[axis] for part in parts]
+        size = [*(1,) * (rank - len(sizes)), *sizes][axis]
+        return self._stand_ins.is_constant(*counts) and size in (1, sum(counts))
 
     def _negate(self, name: str) -> str:
         """Return the input of the Neg that computes a value; empty if no Neg does, or several nodes read the value."""
