@@ -10,11 +10,15 @@ from anydml.slim import slim
 RANDOM = np.random.default_rng(3)
 
 
+def made(text, **constants):
+    model = parser.parse_model('<ir_version: 8, opset_import: ["": 17]> ' + text)
+    model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in constants.items())
+    return model
+
+
 def checked(text, inputs, **constants):
     """Slim a model, and compare what it computes."""
-    before = parser.parse_model('<ir_version: 8, opset_import: ["": 17]> ' + text)
-    for name, array in constants.items():
-        before.graph.initializer.append(numpy_helper.from_array(array, name))
+    before = made(text, **constants)
     found = slim(before)
     for expected, other in zip(run(before, inputs), run(found.model, inputs), strict=True):
         np.testing.assert_array_equal(other, expected)
@@ -51,3 +55,18 @@ def test_parts_of_unknown_rank_make_a_known_shape(given):
     text = f"""g ({given}, float[2,3] z) => (float[2,5] y) <float[2,5] b> {{
         a = Neg (x) b = Concat <axis = 1> (a, z) y = Mul (b, c) }}"""
     checked(text, {"x": numbers(2, 2), "z": numbers(2, 3)}, c=numbers(2, 5))
+
+
+@pytest.mark.parametrize("sizes", [(3, 1, 20), (1, 1, 20), (20, 1, 3)])
+def test_a_rank_depends_on_a_size(sizes):
+    text = """g (float[N,1,M] x) => (float[] y) {
+        a = Squeeze (x) b = Identity (a) c = Neg (b) y = Slice (c, two, many, zero) }"""
+    two, many, zero = (np.array([k]) for k in (2, 1 << 40, 0))
+    checked(text, {"x": numbers(*sizes)}, two=two, many=many, zero=zero)
+
+
+def test_a_gemm_of_declared_shape_has_inputs_that_do_not_fit_together():
+    text = """g (float[N,2,32] c, float z, float[4,?,?] x) => (float[] y) <float[1,4] b> {
+        a = Transpose (z) b = Gemm (x, w, c) d = Relu (a) e = Expand (d, four) f = Div (e, b)
+        y = Flatten <axis = 0> (f) }"""
+    slim(made(text, w=numbers(3, 64), four=np.array([4])), exact=True)

@@ -202,8 +202,9 @@ class Analysis:
 
     def operand(self, name: str) -> Value:
         """Return a value as a source of other values."""
-        if name not in self._operands:
-            operand_value = self.values[name]
+        operand_value = self.values[name]
+        # Where a rewritten graph is wrong, a value may have another shape than before.
+        if name not in self._operands or self._operands[name].sizes != operand_value.sizes:
             layout = Layout.packed(operand_value.sizes, operand_value.width)
             value = self._context.composer.input(name, layout.sizes, layout.strides, layout.element_size)
             self._operands[name] = value

@@ -133,7 +133,11 @@ class _Fingerprints:
         if self._analysis.moves(op):
             prints = of_moved(self._analysis, op, self.of)
         else:
-            computed = self._compute(op)
+            try:
+                computed = self._compute(op)
+            except (ValueError, IndexError):
+                # Shapes that a model declares may be wrong.
+                raise NoFingerprintError(f"the inputs of {op.kind} do not fit together") from None
             prints = None if computed is None else [computed]
         self._known.update((n, marks) for n, marks in zip(op.outputs, prints or self._unknown(op), strict=False) if n)
 
