@@ -115,6 +115,7 @@ def lazily(
         tree, _ = results_of(trace, returned, [None] * len(inputs), like)
     finally:
         trace.is_over = True
+        copier.end()
 
     def build_leaf(leaf: Any, path: str) -> Any:
         if isinstance(leaf, HostNumbers):

@@ -81,6 +81,7 @@ def plan_function(
         tree, results = results_of(trace, returned, [None] * len(stores), like)
     finally:
         trace.is_over = True
+        copier.end()
     targets: list[Any] = []
     try:
         for leaf, field, target in pair_leaves(tree, outputs, Result, "outputs"):

@@ -138,10 +138,11 @@ def creator_replacement(trace: Trace, value: Any, is_creating: bool) -> Any:
         value: a value that the function reads by a name.
         is_creating: whether arrays that the function creates are traced; False if it computes with them.
     """
-    if value is np:
+    # Functions that an earlier trace has created may have its replacements.
+    if value is np or (type(value) is _Numpy and value.is_over):
         return _Numpy(trace, is_creating)
     torch = sys.modules.get("torch")
-    if torch is not None and value is torch:
+    if torch is not None and (value is torch or (type(value) is _Torch and value.is_over)):
         return _Torch(trace, is_creating)
     if type(value) not in _FUNCTION_TYPES:
         return value
@@ -169,10 +170,16 @@ class _Numpy(types.ModuleType):
         super().__init__("numpy")
         self._settings = trace, is_creating
 
+    @property
+    def is_over(self) -> bool:
+        return self._settings[0].is_over
+
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(np, name)
         trace, is_creating = self._settings
-        return creator_replacement(trace, attribute, is_creating) if name in REPLACED_FUNCTIONS else attribute
+        # A function that the trace has created may be called later.
+        is_replaced = name in REPLACED_FUNCTIONS and not self.is_over
+        return creator_replacement(trace, attribute, is_creating) if is_replaced else attribute
 
 
 class _Torch(types.ModuleType):
@@ -182,8 +189,14 @@ class _Torch(types.ModuleType):
         super().__init__("torch")
         self._trace, self._is_creating = trace, is_creating and trace.kind is TracedTensor
 
+    @property
+    def is_over(self) -> bool:
+        return self._trace.is_over
+
     def __getattr__(self, name: str) -> Any:
-        if name in CREATOR_NAMES and self._is_creating:
+        if name in CREATOR_NAMES and self._is_creating and not self.is_over:
             return _torch_creator(self._trace, name)
         attribute = getattr(sys.modules["torch"], name)
+        if self.is_over:
+            return attribute
         return _tensor_converter(self._trace, attribute) if name in _TORCH_CONVERTERS else attribute

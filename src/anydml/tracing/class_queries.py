@@ -113,8 +113,9 @@ def _classes_in(values: Iterable[Any]) -> Iterator[type]:
 def refuse_type_of_traced(frame: types.FrameType) -> None:
     """Refuse a function that begins with traced arguments and may ask for their `type`.
 
-    Copies of functions have a `type` of their own (see `open_builtins`), but functions that assign global variables are
-    not copied. Questions in a statement that raises an error are left out, because the error only shows the class.
+    Copies of functions have a `type` of their own (see `open_builtins`), but functions that define classes, and those
+    that assign global variables or reach them by other ways than their names, are not copied. Questions in a statement
+    that raises an error are left out, because the error only shows the class.
 
     Raises:
         FuseError: the code may ask for the `type` of a traced argument.
@@ -125,8 +126,8 @@ def refuse_type_of_traced(frame: types.FrameType) -> None:
     for name in _uses_of_type(code):
         if name not in arguments or _is_traced(arguments[name]):
             raise fuse_error(
-                f"type in {code.co_qualname}, which assigns global variables and so is not copied by fuse, would not "
-                "return the classes of arguments: use isinstance"
+                f"type in {code.co_qualname} would not return the classes of arguments, because fuse does not copy "
+                "functions with global, class, globals, eval or exec: use isinstance"
             )
 
 

@@ -16,7 +16,7 @@ import types
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NoReturn
 
 from anydml.core import instruction_watch
@@ -170,6 +170,12 @@ _handler = getattr(sys.modules.get("_signal"), "getsignal", signal.getsignal)
 
 _CALLING_NOTHING = ("STORE_FAST", "STORE_DEREF", "STORE_GLOBAL", "DELETE_FAST", "DELETE_DEREF", "POP_", "RETURN_")
 """Prefixes of the names of instructions that call no Python function."""
+
+
+def is_watched(function: Callable[..., Any]) -> bool:
+    """Whether calls of a function, or of a partial of one, are watched."""
+    called: Any = function.func if isinstance(function, partial) else function
+    return _is_user_code(called.__code__.co_filename, str(called.__globals__.get("__name__", "")))
 
 
 @lru_cache(maxsize=4096)

@@ -9,16 +9,19 @@ from __future__ import annotations
 import builtins
 import dis
 import inspect
+import sys
 import types
 from collections.abc import Callable, Set
 from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from anydml.core import instruction_watch
 from anydml.tracing import assignable_arrays
 from anydml.tracing.array_creators import CREATOR_NAMES, REPLACED_FUNCTIONS, creator_replacement
 from anydml.tracing.categories import is_of_a_library, package_of
 from anydml.tracing.class_queries import names_old_class, old_class_error, refuse_type_of_traced
 from anydml.tracing.clocks import clock_replacement
+from anydml.tracing.executed_instructions import is_watched
 from anydml.tracing.names_in_code import names_of, opcodes_of
 from anydml.tracing.open_sizes import OpenSize
 from anydml.tracing.short_integers import ShortInteger
@@ -105,6 +108,45 @@ T = TypeVar("T")
 _REPLACED_NAMES = frozenset(("len", "max", "min", "isinstance", "type"))
 
 
+class _GlobalVariables(dict[str, Any]):
+    """The global variables of a copy: those of the original as they are when they are read, with their replacements.
+
+    The dictionary itself has only what Python reads there without `__getitem__`.
+    """
+
+    def __init__(
+        self,
+        copier: FunctionCopier,
+        function: types.FunctionType,
+        names: Set[str],
+        builtins_: dict[str, Any],
+        replaced: dict[str, tuple[Any, Any]],
+    ) -> None:
+        self.copier, self.variables, self._names = copier, variables_of(function), names
+        super().__init__({name: self.variables[name] for name in _OF_MODULES if name in self.variables})
+        dict.__setitem__(self, "__builtins__", builtins_)
+        self._replaced = replaced
+
+    def __getitem__(self, name: str) -> Any:
+        value = self.variables[name]
+        if self.copier.is_over:
+            return value
+        replaced = self._replaced.get(name)
+        if replaced is None or replaced[0] is not value:
+            replaced = self._replaced[name] = value, self.copier.replace(value, self._names)
+        return replaced[1]
+
+
+_OF_MODULES = ("__name__", "__package__", "__spec__", "__file__", "__path__")
+"""Names of variables by which Python imports, and names the module of new functions and classes."""
+
+
+def variables_of(function: types.FunctionType) -> dict[str, Any]:
+    """Return the global variables of a function, or those of the original of a copy."""
+    variables = function.__globals__
+    return variables.variables if isinstance(variables, _GlobalVariables) else variables
+
+
 class FunctionCopier:
     """Makes copies of functions for a trace, with these builtins, with `array_creators`, and without clocks.
 
@@ -115,13 +157,16 @@ class FunctionCopier:
 
     Attributes:
         is_assigning: as above.
+        is_over: whether the trace is over, after which the functions that copies have created see no replacements.
         may_repeat: whether another attempt is of use.
     """
 
     def __init__(self, is_creating: bool = True, is_kept: bool = True, is_assigning: bool = False) -> None:
         self._is_creating, self._is_kept, self.is_assigning = is_creating, is_kept, is_assigning
         self._replace_clock = clock_replacement if is_kept else lambda value: value
-        self._has_created = self._assigns_late = False
+        self._has_created = self._assigns_late = self.is_over = False
+        self._new_cells: list[tuple[types.CellType, Any]] = []
+        self._is_following = instruction_watch is not None and sys.gettrace() is None and sys.version_info < (3, 14)
         self.may_repeat: Callable[[], bool] = lambda: True
 
     def after_failure(self) -> FunctionCopier | None:
@@ -134,12 +179,18 @@ class FunctionCopier:
         # The function may compute with arrays that it creates, as with a table of indices.
         return FunctionCopier(False, self._is_kept, self.is_assigning) if self._has_created else None
 
+    def end(self) -> None:
+        """Give the functions that copies have created, and that are kept, the variables of the originals."""
+        self.is_over = True
+        for cell, value in self._new_cells:
+            cell.cell_contents = value
+
     def copy_for_trace(self, function: Callable[..., Any], trace: Trace) -> Callable[..., Any]:
         """Return a copy of a Python function, also of one in a partial or method; other callables are unchanged.
 
         An object with a method ``__call__`` is called by a copy of it. Functions that are called by name are copied,
-        too, apart from those of libraries. A function that assigns global variables is returned unchanged: a copy
-        would assign its own.
+        too, apart from those of libraries. A function that assigns global variables, or reaches them by other ways than
+        their names, is returned unchanged.
 
         Args:
             function: the function.
@@ -182,7 +233,7 @@ class FunctionCopier:
                 if function_copy is function.func
                 else partial(function_copy, *function.args, **function.keywords)
             )
-        if type(function) is not types.FunctionType or _is_copy(function):
+        if type(function) is not types.FunctionType or _is_active_copy(function):
             return function
         if id(function) not in self._copies:
             # A recursive function calls the original, which is kept so that no other one gets its identity.
@@ -195,20 +246,20 @@ class FunctionCopier:
         return self._copies[id(function)][1]
 
     def _new_copy(self, function: types.FunctionType) -> types.FunctionType:
-        opcodes = opcodes_of(function.__code__)
-        if not _GLOBAL_WRITES.isdisjoint(opcodes):
+        opcodes, names = opcodes_of(function.__code__), {*_global_names(function.__code__)}
+        if not (_UNREDIRECTED.isdisjoint(opcodes) and _READERS_OF_VARIABLES.isdisjoint(names)):
             return function
-        names = {*_global_names(function.__code__)}
         if not self._trace.is_assigning and not (_ITEM_STORES.isdisjoint(opcodes) and _WRITING_NAMES.isdisjoint(names)):
             self._trace.assignable_arrays = assignable_arrays
             self._assigns_late = len(self._copies) > 1
-        values = {name: function.__globals__[name] for name in names if name in function.__globals__}
-        values = {name: self._copy_of(self._replacement_of(helper, names)) for name, helper in values.items()}
-        replaced_values = {name: helper for name, helper in values.items() if helper is not function.__globals__[name]}
+        variables = variables_of(function)
+        values = {name: variables[name] for name in names if name in variables}
+        replaced = {name: (value, self.replace(value, names)) for name, value in values.items()}
         cells = tuple(self._cell_copy(cell, names) for cell in function.__closure__ or ())
         is_importing = _IMPORT in opcodes and not names.isdisjoint(("numpy", "torch"))
         if (
-            not replaced_values
+            all(value is replacement for value, replacement in replaced.values())
+            and variables is function.__globals__
             and cells == (function.__closure__ or ())
             and _REPLACED_NAMES.isdisjoint(names)
             and not is_importing
@@ -216,14 +267,25 @@ class FunctionCopier:
             return function
         code, defaults = function.__code__, function.__defaults__
         builtins_ = {**_OPEN_BUILTINS, "__import__": self._import} if is_importing else _OPEN_BUILTINS
-        globals_ = {**function.__globals__, **replaced_values, "__builtins__": builtins_}
+        globals_ = _GlobalVariables(self, function, names, builtins_, replaced)
         copied = types.FunctionType(code, globals_, function.__name__, defaults, cells)
         copied.__kwdefaults__ = function.__kwdefaults__
         return copied
 
     def _import(self, name: str, *arguments: Any, **named: Any) -> Any:
         """Import as Python does, but replace NumPy, PyTorch and clocks."""
-        return self._replacement_of(__import__(name, *arguments, **named), REPLACED_FUNCTIONS)
+        module = __import__(name, *arguments, **named)
+        return module if self.is_over else self._replacement_of(module, REPLACED_FUNCTIONS)
+
+    def replace(self, value: Any, names: Set[str]) -> Any:
+        """Return what stands for a variable's value in a function that uses such names.
+
+        Functions are copied here, so that it is known in time whether they assign into arrays; but where calls are
+        followed, the functions themselves are called.
+        """
+        replacement = self._replacement_of(value, names)
+        copied = self._copy_of(replacement)
+        return replacement if self._is_following and copied is not replacement and is_watched(value) else copied
 
     def _replacement_of(self, value: Any, names: Set[str]) -> Any:
         """Return the replacement of a value for a function that uses such names."""
@@ -243,8 +305,11 @@ class FunctionCopier:
             value = cell.cell_contents
         except ValueError:  # a variable that has no value yet
             return cell
-        replacement = self._copy_of(self._replacement_of(value, names))
-        return cell if replacement is value else types.CellType(replacement)
+        replacement = self.replace(value, names)
+        if replacement is value:
+            return cell
+        self._new_cells.append((types.CellType(replacement), value))
+        return self._new_cells[-1][0]
 
 
 def traced_again(is_kept: bool) -> Callable[[Callable[Concatenate[FunctionCopier, P], T]], Callable[P, T]]:
@@ -277,14 +342,19 @@ def traced_again(is_kept: bool) -> Callable[[Callable[Concatenate[FunctionCopier
     return decorate
 
 
-def _is_copy(function: types.FunctionType) -> bool:
-    """Whether a function is a copy, or was created by one."""
-    builtins_ = function.__globals__.get("__builtins__")
-    return type(builtins_) is dict and builtins_.get("len") is _len
+def _is_active_copy(function: types.FunctionType) -> bool:
+    """Whether a function is a copy, or was created by one, for a trace that is not over."""
+    variables = function.__globals__
+    return isinstance(variables, _GlobalVariables) and not variables.copier.is_over
 
 
 _PACKAGE = __name__.partition(".")[0]
-_GLOBAL_WRITES = frozenset((dis.opmap["STORE_GLOBAL"], dis.opmap["DELETE_GLOBAL"]))
+_UNREDIRECTED = frozenset(dis.opmap[name] for name in ("STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_BUILD_CLASS"))
+"""Instructions that read or assign variables, or run code that reads them, in ways that copies do not redirect."""
+
+_READERS_OF_VARIABLES = frozenset(("globals", "eval", "exec", "_getframe", "currentframe"))
+"""Names of functions that do so."""
+
 _IMPORT = dis.opmap["IMPORT_NAME"]
 _ITEM_STORES = frozenset(dis.opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in dis.opmap)
 _WRITING_NAMES = frozenset(("copyto", "fill", "copy_", "fill_", "zero_", *CREATOR_NAMES))

@@ -110,6 +110,7 @@ def trace_call(
         tree, results = results_of(trace, returned, adapters, inputs)
     finally:
         trace.is_over = True
+        copier.end()
     traced_function = TracedFunction(name, tree, results, engine, names, trace.unsigned)
     return TracedProgram(trace, traced_function, surroundings.surrounding_values, numbers.paths)
 
