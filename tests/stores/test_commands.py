@@ -117,9 +117,9 @@ def test_broken_layouts_end_in_one_clear_line(tmp_path, capsys):
         ("reshard missing out", "missing: there is no such file or folder"),
         ("reshard w", "IN and OUT are needed, but 'w' was given alone"),
         ("reshard w w out", "w: is named twice: name the files of each tensor-parallel rank once"),
-        ("reshard w out.bin", "a file of another kind: name a .safetensors, .gguf or .npz file, or a folder"),
-        ("reshard w out.distcp", "a file of another kind: name a .safetensors, .gguf or .npz file, or a folder"),
-        ("reshard w out.zip", "a file of another kind: name a .safetensors, .gguf or .npz file, or a folder"),
+        ("reshard w out.bin", "which is not written: name a .safetensors, .gguf or .npz file, or a folder"),
+        ("reshard w out.distcp", "which is not written: name a .safetensors, .gguf or .npz file, or a folder"),
+        ("reshard w out.zip", "which is not written: name a .safetensors, .gguf or .npz file, or a folder"),
         ("reshard w out --shard-size 0", "such as 5GB"),
         (
             "reshard w out --tp 4",

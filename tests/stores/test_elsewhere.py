@@ -465,7 +465,7 @@ def test_where_nothing_is_written(s3, local, capsys):
         "https://host/y.zarr": "is only read",
         "memory://m/y.zarr": "memory of this process",
         "s3://nobucket/y.zarr": "404",
-        f"{s3.folder}/y.h5": "another kind",
+        f"{s3.folder}/y.h5": "which is not written",
     }.items():
         code, _, error = said(capsys, "rechunk", "x.npy", target, "-q")
         assert code == 2

@@ -116,7 +116,7 @@ def test_dry_run_quiet_and_overwrite(x, capsys):
         (["x.zarr", "y.zarr", "--memory", "10B"], "--memory is 10 B"),
         (["x.zarr", "y.zarr", "--codec", "rot13"], "rot13"),
         *[
-            (["x.npy", f"y{suffix}"], "a file of another kind: name a .npy file, or a folder")
+            (["x.npy", f"y{suffix}"], f"would be a {suffix} file, which is not written: name a .npy file, or a folder")
             for suffix in (".safetensors", ".gguf", ".npz", ".bin", ".ckpt", ".pt", ".pth", ".json", ".h5", ".n5")
         ],
         (["x.zarr", "y.zarr", "--codec", "zstd:"], "such as zstd:3"),
@@ -230,7 +230,7 @@ def test_arrays_of_npy_files_get_another_order_of_bytes_or_dtype(tmp_path, to, n
 
 @pytest.mark.parametrize(
     ("dtype", "to", "said"),
-    [(">i2", "f4", "floating-point numbers alone are cast.*as <i2 does"), ("<f8", ">f4", "must be one of .* \">f4\""),
+    [(">i2", "f4", "only floating-point numbers are cast.*such as <i2"), ("<f8", ">f4", "must be one of .* \">f4\""),
      ("<f4", "x", "must be one of .*, not \"x\"")],
 )  # fmt: skip
 def test_dtypes_that_are_not_written_are_refused(tmp_path, dtype, to, said):

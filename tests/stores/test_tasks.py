@@ -75,7 +75,7 @@ def test_there_are_as_many_tasks_as_were_asked_for(tasks, memory):
     assert (len(sizes), sum(sizes)) == (tasks, len(plan.blocks))
     # There are ten chunks, which are written as wholes.
     assert sum(map(bool, sizes)) == min(tasks, 10)
-    assert ("of which 3 have nothing to do" in str(plan)) == (tasks == 13)
+    assert ("3 of them have nothing to do" in str(plan)) == (tasks == 13)
     for number in range(tasks):
         stores.run_task("plan.json", number)
     assert stores.finish_tasks("plan.json").resumed == len(plan.blocks)
@@ -106,7 +106,7 @@ def test_what_no_task_has_written_is_written_at_the_end(done, options):
 def test_processes_run_them_at_once_and_one_is_killed(capsys):
     code, out, _ = said(capsys, "rechunk", "x.zarr", "y.zarr", "--chunks", "60,8,10", "--memory", "100kB", "--plan",
                         "plan.json", "--tasks", 4)  # fmt: skip
-    assert (code, "is 4 tasks of plan.json" in out) == (0, True)
+    assert (code, "is divided into 4 tasks in plan.json" in out) == (0, True)
     line = [sys.executable, "-m", "anydml", "rechunk", "--plan", "plan.json", "-q", "--task"]
     processes = [subprocess.Popen([*line, str(number)]) for number in range(3)]
     assert [each.wait(120) for each in processes] == [0, 0, 0]

@@ -154,7 +154,7 @@ def rechunk(
         new = new_npy(output, shape, store.dtype)
     elif output.suffix.lower() in OF_OTHERS:
         raise JsonPath(str(output)).error(
-            "would be a file of another kind: name a .npy file, or a folder such as x.zarr"
+            f"would be a {output.suffix} file, which is not written: name a .npy file, or a folder such as x.zarr"
         )
     else:
         origin = like(store) if isinstance(store, ZarrStore) else None

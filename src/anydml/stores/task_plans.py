@@ -98,10 +98,9 @@ def plan_tasks(
     except OSError as error:
         raise place.error(f"cannot be written: {error.strerror or error}") from None
     idle = sum(not blocks for blocks in groups)
-    explanation = (
-        f", of which {idle} have nothing to do: there are {count_noun(len(plan.blocks), 'block')}" if idle else ""
-    )
-    plan.remarks.append(f"is {count_noun(len(groups), 'task')} of {written}{explanation}")
+    blocks_there = f"there {'is' if len(plan.blocks) == 1 else 'are'} only {count_noun(len(plan.blocks), 'block')}"
+    explanation = f"; {idle} of them {'has' if idle == 1 else 'have'} nothing to do: {blocks_there}" if idle else ""
+    plan.remarks.append(f"is divided into {count_noun(len(groups), 'task')} in {written}{explanation}")
     return plan
 
 

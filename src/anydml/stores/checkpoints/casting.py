@@ -119,8 +119,8 @@ def array_as(name: str, store: Any, dtype_name: Any) -> tuple[Store, list[str]]:
         to = dtype_of(name, dtype_name if order is None or order.byteorder == ">" else order)
         if NAMES.get(store.dtype.newbyteorder("<"), "") not in FROM:
             raise place.error(
-                f"has elements of {store.dtype}, and floating-point numbers alone are cast: dtype may say their order "
-                f"of bytes, as {store.dtype.newbyteorder('<').str} does"
+                f"has elements of {store.dtype}, but only floating-point numbers are cast: for others, dtype can only "
+                f"set the order of bytes, such as {store.dtype.newbyteorder('<').str}"
             )
         cast, remarks = _cast(name, {"": store}, to)
     elif order == store.dtype:

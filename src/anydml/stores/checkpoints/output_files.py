@@ -226,7 +226,7 @@ def check_output(out: Path, is_for_ranks: bool, inputs: Sequence[str | os.PathLi
     """
     if out.suffix.lower() in OF_OTHERS:
         raise JsonPath(str(out)).error(
-            "would be a file of another kind: name a .safetensors, .gguf or .npz file, or a folder"
+            f"would be a {out.suffix} file, which is not written: name a .safetensors, .gguf or .npz file, or a folder"
         )
     if is_for_ranks and is_one_file(out):
         raise JsonPath(str(out)).error("is one file, but every rank gets one: name a folder")
