@@ -67,9 +67,19 @@ class Helper:
         return self.function(x)
 
 
+@pytest.fixture(params=["", "under a debugger"])
+def is_debugged(request):
+    """Where a debugger watches, methods are not followed."""
+    before = sys.gettrace()
+    if request.param:
+        sys.settrace(lambda *_: None)
+    yield bool(request.param)
+    sys.settrace(before)
+
+
 @pytest.mark.parametrize("way", ["itself", "by its name", "by a method"])
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
-def test_variables_that_change_while_a_function_runs(function, way):
+def test_variables_that_change_while_a_function_runs(function, way, is_debugged):
     def by_its_name(x):
         return function(x)
 
@@ -86,7 +96,31 @@ def _reset():
     LIMIT, TABLE, ASSIGNED = 3, None, 3
 
 
-def test_a_closure_that_methods_change():
+def test_a_closure_that_functions_change(is_debugged):
+    def new():
+        def helper(y):
+            return y[: max(1, len(y) - 1)]
+
+        def change():
+            nonlocal helper
+
+            def helper(y):
+                return y[: max(1, len(y) - 2)]
+
+        def run(x):
+            change()
+            return helper(x)
+
+        return run
+
+    wanted, run = new()(X), new()
+    fused = dml.fuse(run)
+    for _ in range(2):
+        np.testing.assert_array_equal(fused(X), wanted)
+    assert type(run(X)) is np.ndarray
+
+
+def test_a_closure_that_methods_change(is_debugged):
     def helper(y):
         return y[: max(1, len(y) - 1)]
 
@@ -223,3 +257,58 @@ def test_a_generator_that_runs_before_and_after_a_trace():
     limit[0] = 4
     assert next(numbers) == 4
     assert type(next(numbers)) is np.ndarray
+
+
+class Model:
+    """Has methods named like functions that read variables."""
+
+    def eval(self):
+        return self
+
+    def exec(self):
+        return self
+
+
+def pad_all(rows):
+    MODEL.eval().exec()
+    out = np.zeros((len(rows), max(len(row) for row in rows), 4))
+    for i, row in enumerate(rows):
+        out[i, : len(row)] = row
+    return out
+
+
+MODEL = Model()
+
+
+def test_methods_of_such_names_are_no_reason_not_to_trace():
+    rows = [X, X[:2], X[:1]]
+    np.testing.assert_array_equal(dml.fuse(pad_all)(rows), pad_all(rows))
+
+
+def with_class(rows):
+    class Unused:
+        pass
+
+    out = np.zeros((2, 3, 4))
+    out[0] = rows[0]
+    return out
+
+
+def with_eval(rows):
+    out = np.zeros((eval("1 + 1"), 3, 4))
+    out[0] = rows[0]
+    return out
+
+
+def with_global(rows):
+    global LIMIT  # noqa: PLW0603
+    LIMIT = 2
+    out = np.zeros((2, 3, 4))
+    out[0] = rows[0]
+    return out
+
+
+@pytest.mark.parametrize("function", [with_class, with_eval, with_global], ids=lambda function: function.__name__)
+def test_functions_that_reach_variables_otherwise_say_why_they_fill_no_arrays(function):
+    with pytest.raises(dml.FuseError, match="in a function without global, class, globals, eval and exec"):
+        dml.fuse(function)([X, X])

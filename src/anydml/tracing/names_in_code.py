@@ -67,6 +67,27 @@ def opcodes_of(code: types.CodeType) -> frozenset[int]:
     return _cached_names(code)[3]
 
 
+_VARIABLE_INSTRUCTIONS = frozenset(dis.opmap[name] for name in ("STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_BUILD_CLASS"))
+_VARIABLE_READERS = frozenset(("globals", "eval", "exec"))
+
+
+def reaches_variables(code: types.CodeType) -> bool:
+    """Whether code assigns global variables, or may reach them by other ways than their names.
+
+    The body of a class is such a way: Python reads its names without asking the dictionary's class.
+    """
+    if not _VARIABLE_INSTRUCTIONS.isdisjoint(opcodes_of(code)):
+        return True
+    # Methods may have these names, too, as PyTorch's `eval`.
+    return not _VARIABLE_READERS.isdisjoint(names_of(code)) and _calls_reader(code)
+
+
+def _calls_reader(code: types.CodeType) -> bool:
+    return any(
+        step.opname == "LOAD_GLOBAL" and step.argval in _VARIABLE_READERS for step in dis.get_instructions(code)
+    ) or any(_calls_reader(nested) for nested in code.co_consts if isinstance(nested, types.CodeType))
+
+
 _CodeNames = tuple[frozenset[str], tuple[str, ...], str | None, frozenset[int], frozenset[str]]
 
 _CACHE: dict[int, tuple[types.CodeType, _CodeNames]] = {}

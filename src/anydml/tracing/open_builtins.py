@@ -22,7 +22,7 @@ from anydml.tracing.categories import is_of_a_library, package_of
 from anydml.tracing.class_queries import names_old_class, old_class_error, refuse_type_of_traced
 from anydml.tracing.clocks import clock_replacement
 from anydml.tracing.executed_instructions import is_watched
-from anydml.tracing.names_in_code import names_of, opcodes_of
+from anydml.tracing.names_in_code import names_of, opcodes_of, reaches_variables
 from anydml.tracing.open_sizes import OpenSize
 from anydml.tracing.short_integers import ShortInteger
 from anydml.tracing.trace import Trace, TracedArray
@@ -165,7 +165,7 @@ class FunctionCopier:
         self._is_creating, self._is_kept, self.is_assigning = is_creating, is_kept, is_assigning
         self._replace_clock = clock_replacement if is_kept else lambda value: value
         self._has_created = self._assigns_late = self.is_over = False
-        self._new_cells: list[tuple[types.CellType, Any]] = []
+        self._new_cells: dict[int, tuple[types.CellType, types.CellType, Any]] = {}
         self._is_following = instruction_watch is not None and sys.gettrace() is None and sys.version_info < (3, 14)
         self.may_repeat: Callable[[], bool] = lambda: True
 
@@ -182,8 +182,16 @@ class FunctionCopier:
     def end(self) -> None:
         """Give the functions that copies have created, and that are kept, the variables of the originals."""
         self.is_over = True
-        for cell, value in self._new_cells:
-            cell.cell_contents = value
+        for cell, new_cell, replacement in self._new_cells.values():
+            # A function may have assigned or deleted the variable.
+            try:
+                assigned = new_cell.cell_contents
+            except ValueError:
+                del cell.cell_contents
+                continue
+            if assigned is not replacement:
+                cell.cell_contents = assigned
+            new_cell.cell_contents = cell.cell_contents
 
     def copy_for_trace(self, function: Callable[..., Any], trace: Trace) -> Callable[..., Any]:
         """Return a copy of a Python function, also of one in a partial or method; other callables are unchanged.
@@ -247,7 +255,7 @@ class FunctionCopier:
 
     def _new_copy(self, function: types.FunctionType) -> types.FunctionType:
         opcodes, names = opcodes_of(function.__code__), {*_global_names(function.__code__)}
-        if not (_UNREDIRECTED.isdisjoint(opcodes) and _READERS_OF_VARIABLES.isdisjoint(names)):
+        if reaches_variables(function.__code__):
             return function
         if not self._trace.is_assigning and not (_ITEM_STORES.isdisjoint(opcodes) and _WRITING_NAMES.isdisjoint(names)):
             self._trace.assignable_arrays = assignable_arrays
@@ -301,6 +309,9 @@ class FunctionCopier:
         return replacement if replacement is not value else self._replace_clock(value)
 
     def _cell_copy(self, cell: types.CellType, names: set[str]) -> types.CellType:
+        """Return the cell of a variable that stands for it in all copies."""
+        if id(cell) in self._new_cells:
+            return self._new_cells[id(cell)][1]
         try:
             value = cell.cell_contents
         except ValueError:  # a variable that has no value yet
@@ -308,8 +319,8 @@ class FunctionCopier:
         replacement = self.replace(value, names)
         if replacement is value:
             return cell
-        self._new_cells.append((types.CellType(replacement), value))
-        return self._new_cells[-1][0]
+        self._new_cells[id(cell)] = cell, types.CellType(replacement), replacement
+        return self._new_cells[id(cell)][1]
 
 
 def traced_again(is_kept: bool) -> Callable[[Callable[Concatenate[FunctionCopier, P], T]], Callable[P, T]]:
@@ -349,12 +360,6 @@ def _is_active_copy(function: types.FunctionType) -> bool:
 
 
 _PACKAGE = __name__.partition(".")[0]
-_UNREDIRECTED = frozenset(dis.opmap[name] for name in ("STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_BUILD_CLASS"))
-"""Instructions that read or assign variables, or run code that reads them, in ways that copies do not redirect."""
-
-_READERS_OF_VARIABLES = frozenset(("globals", "eval", "exec", "_getframe", "currentframe"))
-"""Names of functions that do so."""
-
 _IMPORT = dis.opmap["IMPORT_NAME"]
 _ITEM_STORES = frozenset(dis.opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in dis.opmap)
 _WRITING_NAMES = frozenset(("copyto", "fill", "copy_", "fill_", "zero_", *CREATOR_NAMES))

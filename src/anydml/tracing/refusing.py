@@ -16,6 +16,7 @@ import numpy as np
 from anydml.errors import AnydmlError, FuseError, FuseIndexError
 from anydml.name_hints import EQUIVALENTS
 from anydml.text import MOVES_ONLY
+from anydml.tracing.names_in_code import reaches_variables
 
 RULE = MOVES_ONLY
 
@@ -83,6 +84,8 @@ def not_created(part: Any, library: str) -> FuseError:
             if sys.version_info >= (3, 14)
             else "under a debugger, coverage or without the compiled core"
         )
+    elif reaches_variables(_caller().f_code):
+        message += ", in a function without global, class, globals, eval and exec, since fuse copies no other"
     return _located_error(FuseError, message, RULE)
 
 
