@@ -1,6 +1,7 @@
 """The functions of the whole family against NumPy: random shapes, dtypes, strides, `out`, fused, and as ONNX nodes."""
 
 import math
+from fractions import Fraction
 
 import ml_dtypes
 import numpy as np
@@ -210,6 +211,22 @@ PAIRS = np.zeros(2, [("a", "f4"), ("b", [("v", "f4", 2), ("n", "i4")])])
         (lambda: dml.reverse_subsequences(X, [1, 2]), r"lengths have shape \[2\], but must have \[2, 1\]"),
         (lambda: dml.sequence(np.array(["a"]), "a", "b"), "sequence: x is <U1, but only numbers make a sequence"),
         (lambda: dml.fill(X.astype("i1"), 300), "fill: value is 300, which is not an element of int8"),
+        (
+            lambda: dml.fill(X.astype("i8"), 2.9),
+            "fill: value is 2.9, which is not an element of int64: it has a fraction",
+        ),
+        (lambda: dml.fill(X.astype("u1"), -0.5), "value is -0.5, which is not an element of uint8: it has a fraction"),
+        (lambda: dml.fill(X.astype("i4"), np.float32(0.5)), "which is not an element of int32: it has a fraction"),
+        (lambda: dml.fill(X.astype("i4"), Fraction(5, 2)), "which is not an element of int32: it has a fraction"),
+        (lambda: dml.fill(X.astype(ml_dtypes.int4), 2.9), "which is not an element of int4: it has a fraction"),
+        (lambda: dml.fill(PAIRS, (1.5, (2.5, 3.5))), "not an element of .*: it has a fraction: round it"),
+        (lambda: dml.fill(X.astype("i8"), float("nan")), "cannot convert float NaN to integer"),
+        (lambda: dml.fill(X.astype("i8"), float("inf")), "cannot convert float infinity to integer"),
+        (lambda: dml.sequence(X.astype("i8"), 0, 0.5), "sequence: delta is 0.5, which is not an element of int64"),
+        (lambda: dml.sequence(X.astype("i8"), 0.5, 1), "sequence: start is 0.5, which is not an element of int64"),
+        (lambda: dml.pad(X.astype("i8"), [1] * 4, value=2.9), "pad: value is 2.9, which is not an element of int64"),
+        (lambda: dml.diagonal_matrix(X.astype("i8"), 2.9), "diagonal_matrix: value is 2.9, which is not an element"),
+        (lambda: dml.fuse(lambda x: dml.fill(x, 2.9))(X.astype("i8")), "fill: value is 2.9, which is not an element"),
         (lambda: dml.fill(X, None), "fill: value is None, which is not an element of float64: pass a number"),
         (lambda: dml.fill(X, "3"), "value is '3', which is not an element of float64: pass a number"),
         (lambda: dml.pad(X, [0] * 4, value=np.datetime64("2020")), "not an element of float64: pass a number"),
@@ -246,11 +263,22 @@ def test_broken_rules(call, message):
         call()
 
 
+@pytest.mark.parametrize("dtype", ["u1", "i2", "i8", "u8", "f2", "f8", "c16", "?", ml_dtypes.int4, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("value", [0.0, -0.0, 2.0, 1e2, np.float32(3), np.array(5.0), 2**7 - 1])
+def test_whole_numbers_fill_all_dtypes(value, dtype):
+    x = np.zeros(3, dtype)
+    if x.dtype == ml_dtypes.int4 and value > 7:
+        with pytest.raises(dml.DescError, match="which is not an element of int4"):
+            dml.fill(x, value)
+        return
+    assert dml.fill(x, value).tobytes() == np.full_like(x, float(value)).tobytes()
+
+
 @pytest.mark.parametrize(
     "value",
     [
         3,
-        2.5,
+        2.0,
         (1, 2),
         (1, ([1, 2], 3)),
         (1.5, (7, 3)),

@@ -117,8 +117,6 @@ def test_what_libraries_refuse_is_refused(library, table, name):
 
 
 ARGUMENTS = [(), (0,), (1,), (0, 0), ((0, 1),), ((2, 3),), (2, 3), (-1,), "x", "dtype"]
-PASSED_ON = {"flatten", "squeeze", "broadcast_tensors", "broadcast_arrays", "cartesian_prod"}
-"""Words that return an argument in cases in which fused functions return a new array, or the other way round."""
 
 
 @pytest.mark.parametrize(("library", "table", "name"), CASES, ids=[f"{case[0].__name__}.{case[2]}" for case in CASES])
@@ -126,12 +124,12 @@ def test_results_are_arguments_where_the_librarys_are(library, table, name):
     def asked(x, function, arguments):
         given = {"x": (x,), "dtype": (x.dtype,)}.get(arguments, arguments)
         result = function(x, *given)
-        return x, result is x
+        return x, result is x or (isinstance(result, (tuple, list)) and any(part is x for part in result))
 
     for function in called(library, table, name):
         for shape in ((2, 3), (3,), ()):
             x = library.ones(shape)
-            for arguments in () if name in PASSED_ON else ARGUMENTS:
+            for arguments in ARGUMENTS:
                 expected, error = outcome(asked, x, function, arguments)
                 fused = dml.fuse(lambda x, each=function, given=arguments: asked(x, each, given))
                 found, refusal = outcome(fused, x)
@@ -174,6 +172,7 @@ def test_tensors_are_sliced_forwards():
 NUMBERS = {
     "roll": lambda x, numbers: np.roll(x, numbers, (0, 1)),
     "tile": np.tile,
+    "pad": np.pad,
     "reshape": np.reshape,
     "shape": lambda x, numbers: np.zeros_like(x, shape=numbers),
     "broadcast_to": np.broadcast_to,

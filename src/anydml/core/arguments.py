@@ -15,7 +15,7 @@ from cython.cimports.cpython.long import PyLong_AsLongLongAndOverflow
 from cython.cimports.cpython.ref import PyObject
 from cython.cimports.cpython.sequence import PySequence_Fast_GET_ITEM, PySequence_Fast_GET_SIZE
 from cython.cimports.cpython.tuple import PyTuple_Check
-from cython.cimports.libc.math import fabs, isinf
+from cython.cimports.libc.math import fabs, isinf, trunc
 from cython.cimports.libc.string import memcpy, memset
 from cython.cimports.numpy import import_array
 
@@ -175,11 +175,13 @@ def item(make, x, value):
     pattern = cython.cast(cython.p_char, room(make, c.kind.element // 8 + 1))
     memset(pattern, 0, c.kind.element)
     pack(cython.cast(cython.pointer(PyObject), dtype), pattern, value)
-    if is_extended(cython.cast(cython.pointer(PyObject), dtype)):
+    if is_extended(cython.cast(cython.pointer(PyObject), dtype)) or (class_ is float and dtype.kind in "iu"):
         number: cython.double = value
         stored_number: cython.double = element_at(cython.cast(cython.pointer(PyObject), dtype), pattern)
-        # Python decides on values that change by more than rounding: ml_dtypes wraps integers, or makes them NaN.
-        if isinf(number) or not fabs(stored_number - number) <= fabs(number) / 2:
+        # Python decides on values that change by more than rounding: ml_dtypes wraps integers, or makes them NaN. It
+        # refuses fractions, which are cut off here.
+        is_cut_off: cython.bint = stored_number == trunc(number) and stored_number != number
+        if is_cut_off or isinf(number) or not fabs(stored_number - number) <= fabs(number) / 2:
             raise REFUSED
     return pattern
 

@@ -75,22 +75,24 @@ def _scalar(value: Any, dtype: np.dtype[Any]) -> Any:
 
     Raises:
         TypeError: the elements are numbers and the value is not, although NumPy would convert it.
-        ValueError: the value has dimensions, or requires grad.
+        ValueError: the value has dimensions, requires grad, or has a fraction and the elements are integers.
     """
     if dtype.names and (fields := _fields(value, dtype)) is not None:
         return fields
     if dtype.subdtype:
         are_several = isinstance(value, (list, tuple)) or getattr(value, "ndim", 0) > 0
         return [_scalar(part, dtype) for part in value] if are_several else _scalar(value, dtype.base)
-    if type(value) in (int, float, complex, bool) or dtype.kind == "O":
+    if type(value) in (int, complex, bool) or dtype.kind == "O":
         return value
+    if type(value) is float:
+        return _without_fraction(value, dtype)
     if rank := getattr(value, "ndim", 0):
         raise ValueError(f"it has {rank} dimension{'s' * (rank > 1)}: pass one element of it")
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
         if value.requires_grad and torch.is_grad_enabled():
             raise ValueError("it requires grad: pass its detach(), or a number")
-        return value.item()
+        return _without_fraction(value.item(), dtype)
     kind = value.dtype.kind if isinstance(value, (np.generic, np.ndarray)) else ""
     is_numeric = dtype.kind in "biufc" or dtype.isbuiltin == 2
     # Accessing `np.ma` imports it, which takes longer than any call.
@@ -100,7 +102,19 @@ def _scalar(value: Any, dtype: np.dtype[Any]) -> Any:
     if is_numeric and (is_other or (kind and kind in "SUTMmO")):
         raise TypeError("pass a number")
     # An extended float would lose digits.
-    return value.item() if kind and kind in "biufc" and value.dtype.itemsize <= 8 * (1 + (kind == "c")) else value
+    is_plain = kind and kind in "biufc" and value.dtype.itemsize <= 8 * (1 + (kind == "c"))
+    return _without_fraction(value.item() if is_plain else value, dtype)
+
+
+def _without_fraction(value: Any, dtype: np.dtype[Any]) -> Any:
+    """Return a value.
+
+    Raises:
+        ValueError: it has a fraction, which NumPy would cut off, and the elements are integers.
+    """
+    if number_kind(dtype) == "i" and not isinstance(value, complex) and math.floor(value) != value:
+        raise ValueError("it has a fraction: round it")
+    return value
 
 
 def _check_extended(value: Any, stored: Any, dtype: np.dtype[Any]) -> None:

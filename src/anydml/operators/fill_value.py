@@ -156,7 +156,7 @@ def fill(x: Array, value: Scalar, *, out: Array | None = None) -> Array:
         A new contiguous array, or `out`.
 
     Raises:
-        DescError: x's dtype has no such value, such as −1 for uint8. Fractions of integers are cut off, as by NumPy.
+        DescError: x's dtype has no such value, such as −1 for uint8, or 2.5 for integers.
         BindingError: `out` does not fit, or overlaps x.
 
     Examples:

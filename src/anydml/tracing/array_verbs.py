@@ -158,9 +158,9 @@ def _is_broadcastable(size: int, new_size: int) -> bool:
 
 
 def broadcast_all(arrays: Sequence[TracedArray]) -> tuple[TracedArray, ...]:
-    """Broadcast arrays to each other."""
+    """Broadcast arrays to each other; those of the common shape are returned themselves."""
     shape = common_shape([array.shape for array in arrays])
-    return tuple(broadcast(array, shape) for array in arrays)
+    return tuple(array if array.shape == shape else broadcast(array, shape) for array in arrays)
 
 
 def common_shape(shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:

@@ -101,7 +101,8 @@ def _with_box(x: TracedArray, part: TracedArray, starts: Sequence[Any], axis: in
     if is_zero(start) and are_same(size, count):
         return _with_box(x, part, starts, axis + 1)
     count_after = size - start - count
-    inner = _with_box(cut(x, axis, start, count), part, starts, axis + 1)
+    # Along the last axis, the part replaces all elements.
+    inner = part if axis + 1 == x.ndim else _with_box(cut(x, axis, start, count), part, starts, axis + 1)
     front = [cut(x, axis, 0, start)] if is_open((start,)) or start else []
     back = [cut(x, axis, start + count, count_after)] if is_open((count_after,)) or count_after else []
     joined = x.trace.composer.join([slab.value for slab in (*front, inner, *back)], axis)

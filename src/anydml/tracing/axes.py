@@ -77,6 +77,8 @@ def flatten(x: TracedArray, start_dim: int = 0, end_dim: int = -1) -> TracedArra
     first, last = axis_of(x, start_dim), axis_of(x, end_dim)
     if first > last:
         raise fuse_error(f"start_dim {start_dim} comes after end_dim {end_dim}")
+    if first == last and x.ndim:
+        return x
     sizes = x.shape or (1,)
     return array_verbs.reshape(x, (*sizes[:first], math.prod(sizes[first : last + 1]), *sizes[last + 1 :]))
 

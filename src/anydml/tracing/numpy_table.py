@@ -140,7 +140,7 @@ METHODS: Table = {
     **lines("transpose", axes.transpose, "@a *axes=None"),
     **lines("flatten", axes.ravel, "@a order='C'"),
     **lines("fill", assignable_arrays.copy_into, "@a value"),
-    **lines("view", new_arrays.view_as_dtype, "@a dtype"),
+    **lines("view", new_arrays.view_as_dtype, "@a dtype=None"),
     **lines("T", axes.transpose, "@a"),
     **lines("mT", axes.swapaxes, "@a", axis1=-1, axis2=-2),
 }

@@ -10,7 +10,7 @@ import numpy as np
 
 from anydml.moves.open_numbers import larger
 from anydml.tracing.array_verbs import cut, fill, join, shape_with
-from anydml.tracing.constants import is_list, whole_numbers
+from anydml.tracing.constants import is_list, refuse_traced_numbers, whole_numbers
 from anydml.tracing.join_split import stack, tile
 from anydml.tracing.open_sizes import is_open
 from anydml.tracing.refusing import fuse_error, refusal
@@ -77,6 +77,7 @@ def _count_pairs(pad_width: Any, rank: int) -> list[tuple[int, int]]:
         for axis, width in pad_width.items():
             pairs[range(rank)[axis]] = width
     else:
+        refuse_traced_numbers(pad_width)
         widths = pad_width.tolist() if isinstance(pad_width, np.ndarray) else pad_width
         # One pair for all axes, or one per axis.
         pairs = [*widths] if is_list(widths) and any(map(is_list, widths)) else [widths]

@@ -188,7 +188,10 @@ def call_word(
         if trace.assignable_arrays is not None:
             return trace.run(trace.assignable_arrays.call, word, key, trace, arguments, keywords)
         result = trace.run(word.call, trace, arguments, keywords)
-    if key in _RETURNING_ARGUMENTS or (key == "astype" and keywords.get("copy") is False):
+    if key in _RETURNING_ARGUMENTS or (key in ("array", "astype") and not keywords.get("copy", True)):
+        return result
+    if key == ("flatten" if trace.kind.INDEXES_LIKE_TORCH else "squeeze"):
+        # Only in one of the libraries an argument that has this shape is returned itself.
         return result
     return result.new_array(result.value) if any(result is argument for argument in arguments) else result
 
@@ -196,9 +199,9 @@ def call_word(
 _RETURNING_ARGUMENTS = frozenset(
     (
         *("asanyarray", "asarray", "ascontiguousarray", "asfortranarray", "atleast_1d", "atleast_2d", "atleast_3d"),
-        *("bfloat16", "bool", "byte", "char", "conj", "conj_physical", "contiguous", "copy_", "cpu", "double", "fill_"),
-        *("float", "half", "int", "long", "positive", "real", "require", "resolve_conj", "resolve_neg", "short", "to"),
-        *("type_as", "zero_"),
+        *("bfloat16", "bool", "byte", "cartesian_prod", "char", "conj", "conj_physical", "contiguous", "copy_", "cpu"),
+        *("double", "fill_", "float", "half", "int", "long", "positive", "real", "require", "resolve_conj"),
+        *("resolve_neg", "short", "to", "type_as", "zero_"),
     )
 )
 """Words that return an argument itself if it need not be converted; the others return new arrays."""
