@@ -108,6 +108,7 @@ def main() -> None:
             "whole to whole": to("whole"), "whole to float32": to("whole", dtype="fp32"),
             "whole to 4 ranks": to("whole", ranks=4), "whole to 8 of FSDP": to("whole", ranks=fsdp),
             "4 ranks to whole": to("tp 4"), "8 of FSDP to whole": to("fsdp 8"), "pieces to whole": to("dcp 8"),
+            "4 ranks to float32": to("tp 4", dtype="fp32"), "8 of FSDP to float32": to("fsdp 8", dtype="fp32"),
             "8 of FSDP to 4 ranks": to("fsdp 8", ranks=4), "pieces to 4 ranks, pieces": to("dcp 8", ranks=4, dcp=True),
             "4 ranks to 8 of FSDP": to("tp 4", ranks=fsdp), "4 ranks to pieces of 8": to("tp 4", ranks=fsdp, dcp=True),
             "8 of FSDP to 4 by 2": to("fsdp 8", ranks={"tp": 4, "fsdp": 2}),

@@ -11,7 +11,7 @@ import numpy as np
 from anydml.stores.formats.known_bytes import KnownBytes
 from anydml.stores.formats.store import PAGE, Array, Numbers
 from anydml.stores.planning.copies import RowTable
-from anydml.stores.planning.intervals import Interval, Places
+from anydml.stores.planning.intervals import Cast, Interval, Places
 from anydml.stores.planning.row_copies import Row, RowCopies, rows_of
 from anydml.stores.planning.transfers import LINE
 from anydml.stores.planning.window_parts import MAX_ROWS, Pieces, PlacedRows, in_parts, windows_of
@@ -79,7 +79,10 @@ def divide(
     # There may be a million rows, so columns that are not needed any more are freed or overwritten.
     del chosen
     files = max(np.unique(placed.written_files).size, np.unique(placed.read_files).size)
-    width = min(max(MIN_WINDOW, files * LONG_REQUEST), MAX_WINDOW, max_bytes) // LINE * LINE
+    # Windows hold cast bytes, and requests are as long as what they read from files.
+    casts = [cast for cast in places.files if isinstance(cast, Cast)]
+    wider = max([1, *(cast.dtype.itemsize // cast.stored.itemsize for cast in casts)])
+    width = min(max(MIN_WINDOW, wider * min(files * LONG_REQUEST, MAX_WINDOW)), max_bytes) // LINE * LINE
     placed, pieces = in_parts(placed, width, unit)
     window = windows_of(placed, pieces, width)
     intervals = dict[int, Interval]()
