@@ -626,3 +626,28 @@ def test_other_numbers_in_names_do_not_make_one_checkpoint(files, tmp_path):
         ModelError, match=r"several checkpoints.* config.json and the tokenizer then come by --extras-from"
     ):
         stores.open(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["rank_{}.safetensors", "mp_rank_{:02}/model.safetensors", "r{}-of-12.safetensors"])
+def test_ranks_out_of_the_order_of_their_names_are_refused(tmp_path, name):
+    parts = dict(enumerate(WHOLE[LAYER.format(0, "o")].chunk(8, dim=1)))
+    paths = [tmp_path / name.format(rank) for rank in parts]
+    for rank, path in enumerate(paths):
+        path.parent.mkdir(exist_ok=True)
+        safetensors.save_file({LAYER.format(0, "o"): parts[rank].contiguous()}, path)
+    plan = stores.reshard(paths, tmp_path / "out.safetensors")
+    assert f'ranks, in this order: "{paths[0].parent.name}/{paths[0].name}", ' in str(plan)
+    plan.run()
+    assert_whole(tmp_path / "out.safetensors", {LAYER.format(0, "o"): WHOLE[LAYER.format(0, "o")]})
+    for shuffled in (random.Random(seed).sample(paths, 8) for seed in range(10)):
+        with pytest.raises(ModelError, match=r"comes after .*: name the inputs in the order of the numbers"):
+            stores.reshard(shuffled, tmp_path / "again.safetensors")
+
+
+def test_ranks_whose_names_count_nothing_are_joined_as_they_are_named(tmp_path):
+    first, second = (tensor.contiguous() for tensor in WHOLE[LAYER.format(0, "o")].chunk(2, dim=1))
+    paths = [tmp_path / "z_of_2024.safetensors", tmp_path / "a_of_2023.safetensors"]
+    for path, tensor in zip(paths, (first, second), strict=True):
+        safetensors.save_file({LAYER.format(0, "o"): tensor}, path)
+    stores.reshard(paths, tmp_path / "out.safetensors").run()
+    assert_whole(tmp_path / "out.safetensors", {LAYER.format(0, "o"): WHOLE[LAYER.format(0, "o")]})

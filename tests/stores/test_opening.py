@@ -332,7 +332,7 @@ def zipped_zarr(path):
         (lambda f: None, "is an empty folder"),
         (lambda f: [(f / n).write_bytes(b"") for n in ("a.pt", "b.txt")], 'name one of "a.pt" in it'),
         (lambda f: np.savez(f / "a.npz", x=1), 'name one of "a.npz" in it'),
-        (lambda f: (f / "b.txt").write_text(""), 'has "b.txt", but a Zarr array, an index, .npy or'),
+        (lambda f: (f / "b.txt").write_text(""), 'has "b.txt", but neither an array nor a checkpoint'),
         (lambda f: [(f / n).mkdir() for n in ("snapshots", "manifests", "refs")], "is a repository of Icechunk"),
         (lambda f: zipped_zarr(f / "x.zip"), 'name one of "x.zip" in it'),
         (lambda f: (f / ".zmetadata").write_text("{}"), "as references of kerchunk in Parquet"),

@@ -126,7 +126,7 @@ _GROUPS: tuple[tuple[str, str], ...] = (
         "files are moved by the processor, within --memory: leave it out",
         "--cuda --device --gpu --device-map --read-to-gpu --use-gpu --gpu-rich --use-temp-file --no-lazy "
         "--cpu --no-cuda --cpu-offload --offload --use-cpu-initialization --no-lazy-unpickle "
-        "--no-low-cpu-memory --no-read-to-gpu --keep-temp-folder",
+        "--no-low-cpu-memory --no-read-to-gpu --keep-temp-folder --in-memory",
     ),
     (
         "no code of a checkpoint is ever run: leave it out",
@@ -194,7 +194,8 @@ _GROUPS: tuple[tuple[str, str], ...] = (
         "--model-type --loader --saver --ckpt-format --arch --architecture --tag --debug --backend "
         "--src-format --load-format --zero-stage --model-size --llama-version --checkpoint-type "
         "--tokenizer-type --no-checking --debug-mode --input-format --input-dtype --position-embedding-type "
-        "--saver-transformer-impl --loader-transformer-impl --no-strict --not-strict --zero",
+        "--saver-transformer-impl --loader-transformer-impl --no-strict --not-strict --zero --lazy-debug "
+        "--convert-checkpoint-parts",
     ),
     (
         "write anydml manifest OUT sums.json, and anydml verify sums.json COPY",

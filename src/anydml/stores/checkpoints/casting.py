@@ -89,7 +89,7 @@ def dtype_of(name: str, dtype_name: Any) -> np.dtype[Any]:
     if short in ("fp8", "float8", "f8"):
         hint = ": there are two of 8 bits, fp8_e4m3 for weights, and fp8_e5m2"
     elif _QUANTIZED.fullmatch(short):
-        hint = "; anydml does not quantize: write bfloat16, and quantize that with a tool such as llama-quantize"
+        hint = "; anydml does not quantize: cast to bfloat16, and quantize the result with another tool"
     elif short == "auto":
         hint = ": without it, dtypes stay as they are"
     raise ModelError(f"{name}: dtype must be one of {', '.join(dtypes)}, not {show(str(dtype_name))}{hint}")

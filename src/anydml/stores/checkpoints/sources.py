@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from anydml.errors import ModelError
 from anydml.files.addresses import Address
-from anydml.files.json_path import JsonPath, show
+from anydml.files.json_path import JsonPath, names, show
 from anydml.files.located import locate, real_path
 from anydml.stores.checkpoints.composed import StoredTensors
 from anydml.stores.checkpoints.joined import join_ranks, parts_of
@@ -37,6 +37,7 @@ from anydml.stores.formats.completeness import (
     SHARDING,
     check_numbers,
     check_one,
+    check_order,
     ranks_in_order,
     remarks_on_counts,
 )
@@ -189,10 +190,12 @@ def _join_ranks(opened: Sequence[Checkpoint], axes: Axes) -> tuple[StoredTensors
             place = JsonPath(str(rank.path))
             raise place.error(f"and {opened[0].path} differ in {show(different[0])}: ranks have the same tensors, and "
                               "parts of one checkpoint have none in common")  # fmt: skip
+    check_order([checkpoint.path for checkpoint in opened])
     where, unread = opened[0].path, {name for checkpoint in opened for name in checkpoint.refused}
     ranks = [{name: store for name, store in checkpoint.stores.items() if name not in unread} for checkpoint in opened]
     tensors, refused = join_ranks(ranks, axes, Model(ranks[0], config_beside(where), len(ranks), True), where)
-    return tensors, refused, []
+    order = names("/".join(checkpoint.path.parts[-2:]) for checkpoint in opened)
+    return tensors, refused, [f"joins {len(opened)} inputs as tensor-parallel ranks, in this order: {order}"]
 
 
 def _checkpoint_per_file(opened: Sequence[Checkpoint]) -> Iterator[Checkpoint]:

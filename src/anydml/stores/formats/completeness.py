@@ -156,6 +156,22 @@ def set_of(file: Path) -> tuple[str, ...]:
     return match.group("head", "of", "count", "tail") if match else (file.name,)
 
 
+def check_order(ranks: Sequence[Path]) -> None:
+    """Check that ranks whose paths differ in one number, such as those of a shell's ``rank_*``, are in its order.
+
+    Raises:
+        ModelError: they are not, as ``rank_10`` before ``rank_2``.
+    """
+    if len({_DIGITS.sub("0", str(path)) for path in ranks}) == 1:
+        columns = zip(*(map(int, _DIGITS.findall(str(path))) for path in ranks), strict=True)
+        if len(differing := [column for column in columns if len({*column}) > 1]) == 1:
+            later = next((k for k in range(1, len(ranks)) if differing[0][k] < differing[0][k - 1]), None)
+            if later is not None:
+                raise JsonPath(str(ranks[later])).error(
+                    f"comes after {ranks[later - 1]}: name the inputs in the order of the numbers in their names"
+                )
+
+
 def ranks_in_order(files: Sequence[Checkpoint], place: JsonPath) -> list[Checkpoint]:
     """Return the files of ranks, by rank.
 

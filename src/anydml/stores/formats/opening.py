@@ -166,7 +166,7 @@ _DISTRIBUTED = "is a distributed checkpoint of PyTorch's: anydml reshard makes w
 def _what_is_in(entries: Sequence[Path]) -> str:
     """Return the error for a folder that cannot be opened: it says what the folder holds, and what to do."""
     if not entries:
-        return "is an empty folder: name a file, or a folder that has some"
+        return "is an empty folder: name a file, or a folder with files"
     folder_names = {entry.name for entry in entries if entry.is_dir()}
     if (entries[0].parent / "attributes.json").is_file():
         return N5
@@ -179,8 +179,8 @@ def _what_is_in(entries: Sequence[Path]) -> str:
     if readable:
         return f"has no index that says which files belong to one checkpoint: name one of {names(readable)} in it"
     return (
-        f"has {names(entry.name for entry in entries)}, but a Zarr array, an index, .npy or "
-        f"one of {', '.join(READERS)} is expected: name a file, or a folder that has some"
+        f"has {names(entry.name for entry in entries)}, but neither an array nor a checkpoint: name a Zarr array, a "
+        f"file of .npy, {', '.join(READERS)}, or a folder with such files"
     )
 
 

@@ -188,9 +188,8 @@ def parse_json(
     except UnicodeDecodeError as error:
         raise place.error(f"has a {noun} that is not UTF-8 at byte {error.start}") from None
     except json.JSONDecodeError as error:
-        raise place.error(
-            f"has a {noun} that is not JSON: {error.msg.removesuffix(' starting at')} at character {error.pos}"
-        ) from None
+        message = f"is not JSON: {error.msg.removesuffix(' starting at')} at character {error.pos}"
+        raise place.error(message if noun == "text" else f"has a {noun} that {message}") from None
     except ValueError:
         raise place.error(f"has a {noun} with a number of too many digits") from None
     return document
