@@ -196,3 +196,27 @@ def test_files_that_name_the_last_step_are_left_behind(tmp_path, tensors):
         (folder / name).write_text("1")
     plan = reshard(folder, tmp_path / "out")
     assert any(each.startswith('leaves behind "latest", "latest_checkpointed_iteration.txt"') for each in plan.remarks)
+
+
+def test_what_a_cut_vocabulary_changes_elsewhere_is_changed_or_said(tmp_path, capsys):
+    words, width, table = 29, 8, np.arange(32 * 8, dtype="f4").reshape(32, 8)
+    folder = tmp_path / "in"
+    folder.mkdir()
+    tensors = {"model.embed_tokens.weight": table, "lm_head.qweight": np.arange(32, dtype="i4")[None],
+               "shared.weight": -table, "model.norm.weight": np.ones(width, "f4")}  # fmt: skip
+    written(folder / "model.safetensors", tensors)
+    config = {"vocab_size": 32, "hidden_size": width, "text_config": {"vocab_size": 32}, "audio": {"vocab_size": 64}}
+    (folder / "config.json").write_text(json.dumps(config))
+    code, said, _ = anydml(capsys, "reshard", folder, tmp_path / "out", "--vocab-size", words)
+    assert code == 0
+    assert "keeps 2 tensors of as many rows or columns as the vocabulary has" in said
+    assert '"lm_head.qweight", "shared.weight"; slice' in said
+    assert json.loads((tmp_path / "out/config.json").read_text()) == {
+        "vocab_size": words, "hidden_size": width, "text_config": {"vocab_size": words}, "audio": {"vocab_size": 64},
+    }  # fmt: skip
+    found = stores.open(tmp_path / "out/model.safetensors")
+    for name, tensor in tensors.items():
+        assert np.array_equal(found[name].read(), tensor[:words] if "embed" in name else tensor), name
+    # Nothing is cut: the file is copied as it is.
+    assert anydml(capsys, "reshard", folder, tmp_path / "same", "--vocab-size", 32)[0] == 0
+    assert (tmp_path / "same/config.json").read_bytes() == (folder / "config.json").read_bytes()

@@ -323,13 +323,15 @@ def _read_as(tensors: StoredTensors, dtypes: Mapping[str, np.dtype[Any]]) -> Sto
     return sources
 
 
-def config_of(path: Path, dtype: np.dtype[Any]) -> bytes:
-    """Return the content of a config.json with another dtype of the tensors."""
+def config_of(path: Path, dtype: np.dtype[Any] | None, new_rows: Mapping[int, int]) -> bytes:
+    """Return the content of a config.json with another dtype of the tensors, and other sizes of vocabularies."""
 
     def made_of(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
         config = unique(pairs, place, "text")
-        names = {key: str(dtype) for key in ("dtype", "torch_dtype") if isinstance(config.get(key), str)}
-        return {**config, **names}
+        if dtype is not None:
+            config |= {key: str(dtype) for key in ("dtype", "torch_dtype") if isinstance(config.get(key), str)}
+        rows = config.get("vocab_size")
+        return config | ({"vocab_size": new_rows[rows]} if type(rows) is int and rows in new_rows else {})
 
     place = JsonPath(str(path))
     content = parse_json(path.read_bytes(), place, "text", made_of)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +86,12 @@ def check_extras(name: str, extras: Extras, out: Path, is_file: bool) -> None:
 
 
 def extras_for(
-    out: Path, beside: str | os.PathLike[str], read: Collection[str], is_file: bool, dtype: np.dtype[Any] | None
+    out: Path,
+    beside: str | os.PathLike[str],
+    read: Collection[str],
+    is_file: bool,
+    dtype: np.dtype[Any] | None,
+    new_rows: Mapping[int, int],
 ) -> tuple[dict[Path, Content], list[Path], list[str]]:
     """Return the small files of an output, those that it gets in a changed copy, and remarks on them.
 
@@ -96,6 +101,7 @@ def extras_for(
         read: names of the files with tensors.
         is_file: whether the output is a single file, which gets no small files.
         dtype: the dtype of the tensors, if they are cast.
+        new_rows: the new number of rows of vocabularies that are cut, by the old one.
     """
     copied, not_copied = extras_beside(beside)
     copied, not_copied = (
@@ -105,9 +111,8 @@ def extras_for(
     if is_file:
         copied, not_copied = [], [*(path.name for path in copied), *not_copied]
     contents: dict[Path, Content] = {out / path.name: path for path in copied}
-    changed_files = [path for path in copied if path.name == "config.json" and dtype is not None]
-    if dtype is not None:
-        contents |= {out / path.name: config_of(path, dtype) for path in changed_files}
+    changed_files = [path for path in copied if path.name == "config.json" and (dtype is not None or new_rows)]
+    contents |= {out / path.name: config_of(path, dtype, new_rows) for path in changed_files}
     size = f", {bytes_text(sum(path.stat().st_size for path in copied))}"
     remarks = remark_on_files("copies", [path.name for path in copied], size)
     return contents, changed_files, remarks + remark_on_files("leaves behind", not_copied)

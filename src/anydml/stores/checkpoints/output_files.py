@@ -102,8 +102,8 @@ def plan_checkpoint(
     )
     tensors, metadata, remarks = read_sources(inputs, axes, follow, selection, name)
     tensors, casts = changed_dtypes(name, tensors, cast_dtype, out.suffix.lower() != ".npz")
-    remarks += casts
-    composed = _changed(without_padding(composer, compose_stored(tensors), vocab_size), change, out)
+    unpadded, new_rows, uncut = without_padding(composer, compose_stored(tensors), vocab_size)
+    composed, remarks = _changed(unpadded, change, out), remarks + casts + uncut
     stem = stem_of(tensors, composed)
     extra_files, changed_files = dict[Path, Content](), list[Path]()
     rank_tensors = RankTensors(composed, axes, placement or Placement(), str(inputs[0]), config_beside(extras_source))
@@ -130,10 +130,10 @@ def plan_checkpoint(
     program, stores = program_of(composer, parts)
     remarks += rank_tensors.remarks
     # There may be a hundred thousand tensors, and planning blocks needs as much memory.
-    del tensors, composed, rank_tensors, parts
+    del tensors, unpadded, composed, rank_tensors, parts
     if extras:
         read = {path.name for path in {id(store.path): store.path for store in stores}.values()}
-        small, changed_files, remarks_on_extras = extras_for(out, extras_source, read, is_file, cast_dtype)
+        small, changed_files, remarks_on_extras = extras_for(out, extras_source, read, is_file, cast_dtype, new_rows)
         extra_files |= small
         remarks += remarks_on_extras
     folder = None if is_file else out

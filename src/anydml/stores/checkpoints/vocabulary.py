@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from anydml.errors import ModelError
-from anydml.files.json_path import show
+from anydml.files.json_path import names, show
 from anydml.moves.composer import Composer
 from anydml.moves.value import Value
 from anydml.stores.checkpoints.composed import ComposedTensors, slice_value
@@ -19,18 +19,22 @@ _VOCABULARY = re.compile(
 """Names of tensors with a row for each word."""
 
 
-def without_padding(composer: Composer, tensors: ComposedTensors, words: int | None) -> ComposedTensors:
+def without_padding(
+    composer: Composer, tensors: ComposedTensors, words: int | None
+) -> tuple[ComposedTensors, dict[int, int], list[str]]:
     """Return the tensors; tensors of a vocabulary are cut to a number of rows. None keeps all rows.
+
+    Also return the new numbers of rows by the old ones, and remarks on tensors that may have to be cut, too.
 
     Raises:
         ModelError: there is no tensor of a vocabulary, or one has fewer rows.
     """
     if words is None:
-        return tensors
+        return tensors, {}, []
     name = composer.name
     if type(words) is not int or words < 1:
         raise ModelError(f"{name}: vocab_size must be a number of words, at least 1, not {show(words)}")
-    cut_values, composed = dict[int, Value](), ComposedTensors(tensors)
+    cut_values, composed, new_rows = dict[int, Value](), ComposedTensors(tensors), dict[int, int]()
     vocabulary = [key for key, tensor in tensors.items() if tensor.shape and _VOCABULARY.fullmatch(key)]
     for vocabulary_key in vocabulary:
         tensor = tensors[vocabulary_key]
@@ -43,6 +47,10 @@ def without_padding(composer: Composer, tensors: ComposedTensors, words: int | N
             value = cut_values.get(id(tensor.value)) or slice_value(composer, tensor.value, 0, 0, words)
             cut_values[id(tensor.value)] = value
             composed[vocabulary_key] = tensor.with_value(value)
+            new_rows[tensor.shape[0]] = words
     if not vocabulary:
         raise ModelError(f"{name}: vocab_size is {words}, but there is no tensor of a vocabulary: slice in a layout")
-    return composed
+    uncut = [key for key in tensors.keys() - {*vocabulary} if new_rows.keys() & {*tensors[key].shape}]
+    message = f"keeps {count_noun(len(uncut), 'tensor')} of as many rows or columns as the vocabulary has: "
+    message += f"{names(sorted(uncut))}; slice them in a layout if they have one for each word"
+    return composed, new_rows, [message] if uncut else []
