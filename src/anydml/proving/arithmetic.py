@@ -110,7 +110,7 @@ def _thin(mover: Mover, term: Term) -> Term:
         if size > 1 and thin.take([1], axis).tobytes() == first.tobytes():
             is_repeated = np.ascontiguousarray(np.broadcast_to(first, thin.shape)).tobytes() == thin.tobytes()
             thin = first if is_repeated else thin
-    return term if thin.shape == array.shape else mover.terms.constant(thin, dtype=term.dtype)
+    return term if thin.shape == array.shape else mover.terms.moved(thin, [term])
 
 
 def _broadcast(terms: Sequence[Term | None]) -> Sizes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, helper
@@ -17,15 +16,11 @@ from anydml.onnx.run_node import run_node
 from anydml.onnx.table import NODES
 from anydml.onnx.walk import plain_domain
 from anydml.proving.elementwise import ELEMENTWISE_OPERATORS
-from anydml.proving.rounding import max_ulps
 from anydml.proving.rows import SOFTMAX_OF_ONE_AXIS
 from anydml.proving.terms import Term, Terms
 
 MAX_CONSTANT_ELEMENTS = 1 << 24
 """Maximum number of elements of a constant that is computed."""
-
-MAX_CONSTANT_ULPS = 8
-"""Largest allowed difference of a constant between runtimes, in units in the last place of its largest number."""
 
 _EXACT = """
     Abs Add And BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CastLike Ceil Clip Compress Concat ConstantOfShape
@@ -51,27 +46,14 @@ _FIRST_VERSIONS = {
 
 
 class Evaluator:
-    """Computes constants, and matches constants of two models that differ by rounding only.
+    """Computes constants.
 
     Args:
         terms: makes terms.
-        is_real: whether constants that differ by rounding only count as equal.
-
-    Attributes:
-        rounded: numbers of the constants that another runtime may round differently.
-        rounding_differences: the differences of constants that count as equal, in units in the last place.
     """
 
-    def __init__(self, terms: Terms, is_real: bool) -> None:
-        self._terms, self._is_real = terms, is_real
-        self.rounded: set[int] = set()
-        self.rounding_differences: list[float] = []
-        self._own: set[int] = set()
-        self._others: dict[tuple[Any, ...], list[Term]] = {}
-
-    def constant(self, array: Array) -> Term:
-        """Return a constant that a model contains."""
-        return self._settle(self._terms.constant(array), False)
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
 
     def compute(
         self, node: NodeProto, opsets: Mapping[str, int], inputs: Sequence[Term | None], max_elements: int
@@ -96,39 +78,10 @@ class Evaluator:
         if results is None:
             return None
         is_exact = node.op_type in EXACT_OPERATORS and not node.domain
-        is_exact &= all(term is None or term.number not in self.rounded for term in inputs)
+        is_exact &= all(term is None or term.number not in self._terms.rounded for term in inputs)
         is_float = any(array.dtype.kind not in "iub" for array in results)
         terms = [self._terms.constant(array) for array in results]
-        return [self._settle(term, is_float and not is_exact) for term in terms]
-
-    def with_rounding_of(self, term: Term, inputs: Sequence[Term | None]) -> Term:
-        """Return a constant whose elements a node moved from other constants: rounded if one of these is rounded."""
-        is_rounded = any(term is not None and term.number in self.rounded for term in inputs)
-        return self._settle(term, True) if is_rounded and term.is_constant else term
-
-    def _settle(self, term: Term, is_rounded: bool) -> Term:
-        """Return a constant, or the constant of the other model that differs from this one by rounding only."""
-        array = term.array
-        if not self._is_real or array is None or array.dtype.kind != "f" or not array.size:
-            return term
-        if not is_rounded:
-            # A constant that one model contains may equal one that the other model computes.
-            self._own.add(term.number)
-            self.rounded.discard(term.number)
-        elif term.number not in self._own:
-            self.rounded.add(term.number)
-        others = self._others.setdefault((array.dtype, array.shape), [])
-        if term in others:
-            return term
-        for constant in others:
-            if (constant.number in self.rounded) == (term.number in self.rounded) or constant.array is None:
-                continue
-            off = max_ulps(constant.array, array)
-            if off <= MAX_CONSTANT_ULPS:
-                self.rounding_differences.append(off)
-                return constant
-        others.append(term)
-        return term
+        return [self._terms.settle(term, is_float and not is_exact) for term in terms]
 
 
 def _run_movement(node: NodeProto, opsets: Mapping[str, int], arrays: Sequence[Array | None]) -> list[Array] | None:

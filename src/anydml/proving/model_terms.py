@@ -25,7 +25,7 @@ from anydml.proving.convolving import nonnegative_sizes, result_types, with_expl
 from anydml.proving.decomposition import decompose
 from anydml.proving.folding import MAX_CONSTANT_ELEMENTS, Evaluator
 from anydml.proving.fused import defined
-from anydml.proving.movement_terms import Form, Mover
+from anydml.proving.movement_terms import REAL_FORMS, Form, Mover
 from anydml.proving.names import unnamed_size
 from anydml.proving.node_order import order_by_need
 from anydml.proving.operator_calls import UNKNOWN, OperatorCall, Type
@@ -56,20 +56,20 @@ class Read:
     """A model that has been read.
 
     Attributes:
+        terms: the terms of all models that are compared.
         outputs: terms by name, in order.
         values: terms of all values outside bodies by name; None for what is left out.
         nodes: the operators and names of the nodes that compute a term, by its number.
         refusing: terms that some inputs may be refused for, by their numbers, by the bodies that they are in.
         inner: terms of all values in the bodies of a node by name, by the first name that the node makes.
-        is_real: whether terms that are equal for real numbers, but not for floats, are one.
     """
 
+    terms: Terms
     outputs: dict[str, Term] = field(default_factory=dict)
     values: dict[str, Term | None] = field(default_factory=dict)
     nodes: dict[int, list[tuple[str, str]]] = field(default_factory=dict)
     refusing: dict[Path, dict[int, Term]] = field(default_factory=dict)
     inner: dict[str, list[dict[str, Term | None]]] = field(default_factory=dict)
-    is_real: bool = False
 
     def node(self, term: Term) -> str:
         """Return the name in messages of the first node that computes a term; empty if there is none."""
@@ -103,9 +103,9 @@ class Reader:
 
     def __init__(self, form: Form = "floats", reads_files: bool = True, weights: Weights = "bits") -> None:
         self._reads_files = reads_files
-        self.terms = Terms(weights)
+        self.terms = Terms(weights, form in REAL_FORMS)
         self.mover = Mover(self.terms, form, computed_again)
-        self.evaluator = Evaluator(self.terms, self.mover.is_real)
+        self.evaluator = Evaluator(self.terms)
         self.own: set[str] = set()
         self._constants: dict[tuple[Constants, str], Term] = {}
         self._called: dict[Hashable, tuple[Sequence[Term], Sequence[Term]]] = {}
@@ -124,7 +124,7 @@ class Reader:
             ModelError: its constants cannot be read.
         """
         model = inline_functions(model)
-        read = Read(is_real=self.mover.is_real)
+        read = Read(self.terms)
         values = read.values
         for value in model.graph.input:
             values[value.name] = self._input(value, sizes, constants if value.name in constants else None)
@@ -147,10 +147,9 @@ class Reader:
     def rounding(self) -> Iterator[str]:
         """Yield a sentence for each assumed equality that rounding in a runtime may break."""
         yield from sorted(self.mover.rounded)
-        merged = [*self.evaluator.rounding_differences, *self.terms.off]
-        if merged:
-            constants = count_noun(len(merged), "computed constant")
-            yield f"{constants} off by up to {max(merged):.0f} units in the last place"
+        if self.terms.off:
+            constants = count_noun(len(self.terms.off), "computed constant")
+            yield f"{constants} off by up to {max(self.terms.off):.0f} units in the last place"
 
     def _constant_of(self, constants: Constants, name: str) -> Term:
         # Constants may have gigabytes, so a constant that several graphs share is hashed once.
@@ -158,7 +157,7 @@ class Reader:
         if key not in self._constants:
             if not self._reads_files and (stored := constants.external_type(name)) is not None:
                 return self.terms.make("stored", (), name, *stored)
-            self._constants[key] = self.evaluator.constant(constants.read(name))
+            self._constants[key] = self.terms.stored(constants.read(name))
         return self._constants[key]
 
     def _input(self, value: ValueInfoProto, sizes: Mapping[str, Size], default: Constants | None) -> Term:
@@ -244,7 +243,7 @@ class Reader:
         terms = None if rule is None else rule(self.mover, call)
         terms = arithmetic(self.mover, call) if terms is None else terms
         if terms is not None:
-            return [self.evaluator.with_rounding_of(term, call.inputs) for term in terms]
+            return terms
         types = result_types(call, call.types())
         if all(term is None or term.is_constant for term in call.inputs):
             known_shapes = [
@@ -296,11 +295,11 @@ class Reader:
     def _constant(self, call: OperatorCall) -> Term:
         for attribute in call.proto.attribute:
             if attribute.HasField("t"):
-                return self.evaluator.constant(np.asarray(to_array(attribute.t, Budget())))
+                return self.terms.stored(np.asarray(to_array(attribute.t, Budget())))
             if attribute.name in ("value_float", "value_floats"):
-                return self.evaluator.constant(np.array(helper.get_attribute_value(attribute), np.float32))
+                return self.terms.stored(np.array(helper.get_attribute_value(attribute), np.float32))
             if attribute.name in ("value_int", "value_ints"):
-                return self.evaluator.constant(np.array(helper.get_attribute_value(attribute), np.int64))
+                return self.terms.stored(np.array(helper.get_attribute_value(attribute), np.int64))
         return self.terms.make("Constant", (), call.attributes())
 
     def _with_bodies(
@@ -315,7 +314,7 @@ class Reader:
         repeats = call.operator in ("Loop", "Scan") and not call.domain
         shapes, dtypes = (Rounds(call).shapes(), Rounds(call).dtypes()) if repeats else ({}, {})
         while True:
-            insides = [Read() for _ in graphs]
+            insides = [Read(self.terms) for _ in graphs]
             results = [
                 self._results(call, body, values, (shapes, dtypes), inside, level)
                 for body, inside in zip(graphs, insides, strict=True)
@@ -365,7 +364,7 @@ class Reader:
             detail = level, k, elem_type if dtype is None else dtype.name, shape
             inner[value.name] = self.terms.make("bound", (), detail, dtype, shape)
         for tensor in body.initializer:
-            inner[tensor.name] = self.evaluator.constant(np.asarray(to_array(tensor, Budget())))
+            inner[tensor.name] = self.terms.stored(np.asarray(to_array(tensor, Budget())))
         self._body(body, inner, call.opsets, read, level + 1)
         return [inner[output.name] for output in body.output], inner
 

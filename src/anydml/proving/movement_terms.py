@@ -29,6 +29,10 @@ Form = Literal["floats", "zeros", "real", "merged"]
 """When terms are equal: bit for bit; except for signs of zeros; as real numbers; with factors merged into weights."""
 
 
+REAL_FORMS = ("real", "merged")
+"""Forms in which terms that are equal for real numbers, but not for floats, are one."""
+
+
 class Mover(Viewer):
     """Makes terms for results of operators that move elements.
 
@@ -47,7 +51,7 @@ class Mover(Viewer):
 
     def __init__(self, terms: Terms, form: Form = "floats", again: Again | None = None) -> None:
         super().__init__(terms)
-        self.has_signs, self.is_real, self.merges = form == "floats", form in ("real", "merged"), form == "merged"
+        self.has_signs, self.is_real, self.merges = form == "floats", form in REAL_FORMS, form == "merged"
         self.again = again
         self._depth = 0
         self._passed: dict[Hashable, Term | None] = {}
@@ -68,11 +72,7 @@ class Mover(Viewer):
             for k in range(0, len(cut_numbers), 4):
                 axis, start, length, by = cut_numbers[k : k + 4]
                 array = array.take(start + np.arange(length) * by, axis)
-            return (
-                self.terms.constant(array, dtype=term.dtype)
-                if term.is_constant
-                else self.terms.integers(array, term.dtype)
-            )
+            return self.terms.moved(array, [term]) if term.is_constant else self.terms.integers(array, term.dtype)
         source, factors, axes = self.along(term)
         parts = by_factor(axes, cuts)
         if parts is None:
@@ -184,7 +184,7 @@ class Mover(Viewer):
         if all(term.array is not None for term in flat) and flat[0].dtype is not None:
             if all(term.is_constant for term in flat):
                 array = np.concatenate([np.asarray(term.array) for term in flat], axis)
-                return self.terms.constant(array, dtype=flat[0].dtype)
+                return self.terms.moved(array, flat)
             elements = [elements_of(term) for term in flat]
             if all(element is not None for element in elements):
                 return self.terms.integers(
@@ -249,7 +249,7 @@ class Mover(Viewer):
         """Merge two constants, repeats of one value, or adjacent slices to one term; None for other terms."""
         if first.is_constant and second.is_constant:
             array = np.concatenate([np.asarray(first.array), np.asarray(second.array)], axis)
-            return self.terms.constant(array, dtype=first.dtype)
+            return self.terms.moved(array, [first, second])
         (source, factors, axes), (other_source, others, other_axes) = self.along(first), self.along(second)
         other_axis_numbers = [k for k in range(len(axes)) if k != axis]
         if source is other_source and factors == others and all(axes[k] == other_axes[k] for k in other_axis_numbers):
@@ -305,7 +305,7 @@ class Mover(Viewer):
                 sliced = self.slice(term, [(axis, int(flat[0]), flat.size, step)])
                 return self.reshape(sliced, shape)
             if term.is_constant and term.array is not None:
-                return self.terms.constant(term.array.take(flat.reshape(array.shape), axis), dtype=term.dtype)
+                return self.terms.moved(term.array.take(flat.reshape(array.shape), axis), [term])
             indices = self.terms.constant(flat.reshape(array.shape).astype(np.int64))
         elif indices.dtype is not None and indices.dtype != np.int64 and indices.is_constant and array is not None:
             indices = self.terms.constant(array.astype(np.int64))

@@ -198,7 +198,7 @@ def marked_outputs(
     ):
         return outputs, {}
     try:
-        marks = fingerprints_of([read.outputs[key] for read in (a, b) for key in wrong], batch, a.is_real)
+        marks = fingerprints_of(*([read.outputs[key] for key in wrong] for read in (a, b)), batch, a.terms)
     except NoFingerprintError as error:
         reasons += [str(error)] * (str(error) not in reasons)
         return outputs, {}

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from anydml.onnx.graph_values import Array
 from anydml.proving.arithmetic import COMMUTATIVE_OPERATORS
 from anydml.proving.batches import Batch
 from anydml.proving.elementwise import ELEMENTWISE_OPERATORS
@@ -27,33 +28,54 @@ from anydml.proving.fingerprint_arithmetic import (
     seed_of,
     spread,
 )
-from anydml.proving.terms import Term, with_ancestors
+from anydml.proving.rounding import nearest
+from anydml.proving.terms import MAX_CONSTANT_ULPS, Term, Terms, with_ancestors
 from anydml.proving.views import reorder as moved_array
 
 MAX_MARKS = 1 << 27
 """Maximum number of elements of all values."""
 
 
-def fingerprints_of(outputs: Iterable[Term], batch: Batch, is_real: bool) -> dict[int, Marks | None]:
-    """Return the fingerprints of terms by number; None for terms that have none.
+def fingerprints_of(
+    first: Sequence[Term], second: Sequence[Term], batch: Batch, terms: Terms
+) -> dict[int, Marks | None]:
+    """Return the fingerprints of two models' terms by number; None for terms that have none.
 
     Args:
-        outputs: terms.
+        first: results of a model.
+        second: those of the other one.
         batch: the batch, along which all fingerprints are the same, so that only one place is computed.
-        is_real: whether numbers are real, so that the fingerprints of sums do not depend on the order of additions.
+        terms: all terms. If numbers are real, the fingerprints of sums do not depend on the order of additions.
 
     Raises:
         NoFingerprintError: there are too many elements.
     """
     marks_of, marks_left = dict[int, Marks | None](), MAX_MARKS
+    arrays = _near_constants(with_ancestors(first), with_ancestors(second), terms)
     with np.errstate(over="ignore"):
-        for term in with_ancestors(outputs):
+        for term in with_ancestors([*first, *second]):
             if term.shape is not None and (sizes := batch.inner(term.shape)) is not None:
                 marks_left -= math.prod(sizes)
             if marks_left < 0:
                 raise NoFingerprintError("there are too many elements")
-            marks_of[term.number] = _marks(term, marks_of, batch, is_real)
+            array = arrays.get(term.number)
+            marks_of[term.number] = _marks(term, marks_of, batch, terms.is_real) if array is None else of_array(array)
     return marks_of
+
+
+def _near_constants(first: Sequence[Term], second: Sequence[Term], terms: Terms) -> dict[int, Array]:
+    """Return constants that may be rounded, by number, with the nearest elements of the other model."""
+    shared = {term.number for term in first} & {term.number for term in second}
+    first, second = ([term for term in model if term.number not in shared] for model in (first, second))
+    arrays = {}
+    for model, other in ((first, second), (second, first)):
+        stored = [term for term in other if term.is_constant and term.number not in terms.rounded]
+        for term in model:
+            if term.number in terms.rounded and term.array is not None:
+                near = [known.array for known in stored if known.array is not None and known.dtype == term.dtype]
+                arrays[term.number], off = nearest(term.array, near, MAX_CONSTANT_ULPS)
+                terms.off += [off] * bool(off)
+    return arrays
 
 
 def _marks(term: Term, marks_of: Mapping[int, Marks | None], batch: Batch, is_real: bool) -> Marks | None:

@@ -11,6 +11,7 @@ import numpy as np
 from anydml.functions import copy
 from anydml.onnx.graph_values import Array
 from anydml.proving.bounds import Bounds
+from anydml.proving.rounding import max_ulps
 from anydml.proving.sizes import DERIVED_NAME, Polynomial, Sizes, name
 
 _PLACEHOLDER_WEIGHTS = 251
@@ -18,6 +19,10 @@ _PLACEHOLDER_WEIGHTS = 251
 
 MAX_FOLLOWED_ELEMENTS = 4096
 """Maximum number of elements of a tensor of integers that is kept as polynomials."""
+
+
+MAX_CONSTANT_ULPS = 8
+"""Largest allowed difference of a constant between runtimes, in units in the last place of its largest number."""
 
 
 class Term:
@@ -69,18 +74,24 @@ class Terms:
 
     Args:
         weights: how constants are compared.
+        is_real: whether terms that are equal for real numbers, but not for floats, are one.
 
     Attributes:
+        is_real: whether they are.
         all: the terms by number.
         bounds: lower bounds of sizes.
-        off: the differences of constants from equal unrounded products, in units in the last place.
+        off: the differences of constants that count as equal, in units in the last place.
+        rounded: numbers of the constants that another runtime may round differently.
     """
 
-    def __init__(self, weights: Weights = "bits") -> None:
-        self._weights = weights
+    def __init__(self, weights: Weights = "bits", is_real: bool = False) -> None:
+        self._weights, self.is_real = weights, is_real
         self.all: list[Term] = []
         self.bounds = Bounds()
         self.off: list[float] = []
+        self.rounded: set[int] = set()
+        self._stored: set[int] = set()
+        self._settled: dict[Hashable, list[Term]] = {}
         self._constants: dict[Hashable, list[Term]] = {}
         self._equal: dict[int, Term] = {}
         self._made: dict[Hashable, Term] = {}
@@ -146,6 +157,42 @@ class Terms:
         if dtype.kind == "f" and term.number == count:
             self._note(term, is_rounded)
         return self._equal.get(term.number, term)
+
+    def stored(self, array: Array) -> Term:
+        """Return a constant that a model contains, which may equal one that the other model computes."""
+        term = self.constant(array)
+        self._stored.add(term.number)
+        self.rounded.discard(term.number)
+        return self.settle(term, False)
+
+    def settle(self, term: Term, is_rounded: bool) -> Term:
+        """Return a constant, or the constant of the other model that differs from this one by rounding only."""
+        array = term.array
+        if not self.is_real or array is None or array.dtype.kind != "f" or not array.size:
+            return term
+        if is_rounded and term.number not in self._stored:
+            self.rounded.add(term.number)
+        others = self._settled.setdefault((array.dtype, array.shape), [])
+        for constant in others:
+            if (constant.number in self.rounded) == (term.number in self.rounded) or constant.array is None:
+                continue
+            off = max_ulps(constant.array, array)
+            if off <= MAX_CONSTANT_ULPS:
+                self.off.append(off)
+                return constant
+        others += [term] * (term not in others)
+        return term
+
+    def moved(self, array: Array, sources: Sequence[Term], keeps_order: bool = False) -> Term:
+        """Return a constant of elements that are moved from other constants, and rounded if any of these is.
+
+        Args:
+            array: the elements.
+            sources: the constants that they are from, of one dtype.
+            keeps_order: whether these are all elements of one constant in its order, perhaps in another shape.
+        """
+        term = self.constant(array, sources[0] if keeps_order else None, sources[0].dtype)
+        return self.settle(term, any(source.number in self.rounded for source in sources))
 
     def _note(self, term: Term, is_rounded: bool) -> None:
         """Note a new constant, and which constant equals it up to rounding if either is an unrounded product."""

@@ -61,7 +61,7 @@ class Viewer:
             array = reorder(source.array, order).reshape(known_shape)
             if not source.is_constant:
                 return self.terms.integers(array, source.dtype)
-            return self.terms.constant(array, source if order.is_plain else None, source.dtype)
+            return self.terms.moved(array, [source], order.is_plain)
         return self.terms.make("moved", [source], (None if order.is_plain else order, shape), source.dtype, shape)
 
     def source(self, term: Term) -> tuple[Term, Order]:
