@@ -198,7 +198,8 @@ def marked_outputs(
     ):
         return outputs, {}
     try:
-        marks = fingerprints_of(*([read.outputs[key] for key in wrong] for read in (a, b)), batch, a.terms)
+        first, second = ([read.outputs[key] for key in wrong] for read in (a, b))
+        marks = fingerprints_of(first, second, batch, a.terms)
     except NoFingerprintError as error:
         reasons += [str(error)] * (str(error) not in reasons)
         return outputs, {}

@@ -51,7 +51,7 @@ def fingerprints_of(
         NoFingerprintError: there are too many elements.
     """
     marks_of, marks_left = dict[int, Marks | None](), MAX_MARKS
-    arrays = _near_constants(with_ancestors(first), with_ancestors(second), terms)
+    arrays = _rounded_constants(with_ancestors(first), with_ancestors(second), terms)
     with np.errstate(over="ignore"):
         for term in with_ancestors([*first, *second]):
             if term.shape is not None and (sizes := batch.inner(term.shape)) is not None:
@@ -63,17 +63,25 @@ def fingerprints_of(
     return marks_of
 
 
-def _near_constants(first: Sequence[Term], second: Sequence[Term], terms: Terms) -> dict[int, Array]:
-    """Return constants that may be rounded, by number, with the nearest elements of the other model."""
+def _rounded_constants(first: Sequence[Term], second: Sequence[Term], terms: Terms) -> dict[int, Array]:
+    """Return by number the constants that may be rounded otherwise, with the nearest elements of the other model.
+
+    Unrounded constants are rounded.
+    """
     shared = {term.number for term in first} & {term.number for term in second}
-    first, second = ([term for term in model if term.number not in shared] for model in (first, second))
+    models = [[term for term in model if term.number not in shared] for model in (first, second)]
     arrays = {}
-    for model, other in ((first, second), (second, first)):
-        stored = [term for term in other if term.is_constant and term.number not in terms.rounded]
+    for model, other in (models, models[::-1]):
+        stored = [term.array for term in other if term.is_constant and term.number not in terms.rounded]
         for term in model:
-            if term.number in terms.rounded and term.array is not None:
-                near = [known.array for known in stored if known.array is not None and known.dtype == term.dtype]
-                arrays[term.number], off = nearest(term.array, near, MAX_CONSTANT_ULPS)
+            array = term.array
+            if array is None or term.dtype is None or term.dtype.kind != "f":
+                continue
+            if array.dtype != term.dtype:
+                arrays[term.number] = array.astype(term.dtype)
+            elif term.number in terms.rounded:
+                near = [known for known in stored if known is not None and known.dtype == term.dtype]
+                arrays[term.number], off = nearest(array, near, MAX_CONSTANT_ULPS)
                 terms.off += [off] * bool(off)
     return arrays
 
