@@ -362,7 +362,7 @@ def test_what_an_onnx_model_computes_is_counted_after_what_moves():
 <ir_version: 8, opset_import: ["": 18]>
 g (float[N, 3] x) => (float[A, B] y, float[3, N] z) { e = Exp (x) f = Exp (e) z = Transpose (f) y = Tanh (z) }""")
     left_out = "3 nodes compute and are out of scope: Exp 2, Tanh 1"
-    named = "1 node is not checked, because sizes are unknown (Transpose 1): give --size N=4"
+    named = "1 node is left out, because sizes are unknown (Transpose 1): give --size N=4"
     assert str(dml.explain(model)) == f"{named}\n\n{left_out}"
     explanation = dml.explain(model, N=4)
     assert str(explanation).startswith("Transpose_2: ElementWiseIdentityOperatorDesc(FLOAT32 [1, 1, 3, 4]")

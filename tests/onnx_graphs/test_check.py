@@ -132,7 +132,7 @@ def test_sizes_that_are_only_named_are_named_together(check):
         "m.onnx: 2 movement nodes were not checked; 1 movement node conforms to DML_FEATURE_LEVEL_6_4",
         "    Transpose: 1 conforms",
         LOWEST.format("1_0"),
-        "m.onnx: 2 nodes are not checked, because sizes are unknown (Transpose 2): give --size N=4 --size seq len=4",
+        "m.onnx: 2 nodes are left out, because sizes are unknown (Transpose 2): give --size N=4 --size 'seq len=4'",
     ]
     code, lines, _ = check(model, "--size", "N=4", "--size", "seq len=4")
     assert (code, lines) == (
@@ -242,7 +242,7 @@ def test_the_codes(check):
     assert lines[1].startswith('m.onnx: node "Concat_0" (Concat): axis is 7, but the rank is 2')
     assert lines[4] == "    Concat: 1 with problems"
     assert lines[5] == (
-        'm.onnx: 1 node is not checked, because sizes are unknown (Transpose 1); first "Transpose_1": '
+        'm.onnx: 1 node is left out, because sizes are unknown (Transpose 1); first "Transpose_1": '
         'its sizes depend on node "Concat_0" (Concat), which breaks a rule'
     )
     assert 'Transpose_1: not checked: its sizes depend on node "Concat_0" (Concat), which breaks a rule' in lines[6]
@@ -299,7 +299,7 @@ def test_shape_arithmetic_is_counted_apart(check):
             "    Transpose: 1 conforms",
             "    Gather: 1 conforms",
             LOWEST.format("4_1") + "; with 64-bit integers emulated, DML_FEATURE_LEVEL_2_1",
-            'm.onnx: 1 node is not checked, because sizes are unknown (Reshape 1); first "Reshape_7": '
+            'm.onnx: 1 node is left out, because sizes are unknown (Reshape 1); first "Reshape_7": '
             "shape is known only when the graph runs",
         ],
     )
@@ -456,7 +456,7 @@ def test_movement_in_bodies_is_not_looked_at(check, body):
     code, lines, _ = check(parsed(f"g {body}", 17))
     assert code == 3
     assert lines[0].startswith("m.onnx: 1 movement node was not checked; 1 movement node conforms")
-    assert any("bodies are not checked: " in line for line in lines)
+    assert any("bodies are left out: " in line for line in lines)
     report = json.loads(check(parsed(f"g {body}", 17), "--json")[1][0])
     assert report["not_looked_at"] == 1
     (left,) = (each for each in report["not_checked"] if each["place"] == "n")

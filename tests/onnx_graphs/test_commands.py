@@ -325,7 +325,7 @@ def test_check_of_sizes_that_are_only_named(folder, anydml):
     assert (code, err) == (3, "")
     assert out.splitlines() == [
         "model.onnx: no node was checked at DML_FEATURE_LEVEL_6_4; 1 movement node was not checked",
-        "model.onnx: 1 node is not checked, because sizes are unknown (Concat 1): give --size N=4",
+        "model.onnx: 1 node is left out, because sizes are unknown (Concat 1): give --size N=4",
     ]
     assert anydml("check", "model.onnx", "-v")[1].splitlines()[2:] == [
         'model.onnx: cat: not checked: its sizes depend on input "x", which has sizes [N]'

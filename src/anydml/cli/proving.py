@@ -128,7 +128,8 @@ def lines(proof: Proof) -> Iterator[str]:
             )  # fmt: skip
             yield f"    output '{run.output}'{condition}: {amount}"
         else:
-            yield f"    results for random inputs are off by at most {run.error:.0f} units in the last place{condition}"
+            amount = f"{run.error:.0f} units in the last place of their largest numbers"
+            yield f"    results for random inputs are off by at most {amount}{condition}"
     difference = proof.first_difference
     if difference is not None and proof.verdict in ("different", "undecided"):
         yield f"    output '{difference.output}' first differs at:"

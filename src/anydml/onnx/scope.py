@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from shlex import quote
 
 from anydml.onnx.translation_findings import Finding
 from anydml.text import count_noun
@@ -49,19 +50,19 @@ def left_out(findings: Sequence[Finding]) -> Iterator[str]:
         [finding for finding in unchecked if bool(finding.sizes) is waits] for waits in (True, False)
     )
     if bodies:
-        yield f"bodies are not checked: {counts(finding.operator for finding in bodies)}"
+        yield f"bodies are left out: {counts(finding.operator for finding in bodies)}"
     if waiting:
         missing = list(dict.fromkeys(name for finding in waiting for name in finding.sizes))
         count, verb = count_noun(len(waiting), "node"), "is" if len(waiting) == 1 else "are"
-        hints = " ".join(f"--size {name}=4" for name in missing)
+        hints = " ".join(f"--size {quote(f'{name}=4')}" for name in missing)
         operator_counts = counts(finding.operator for finding in waiting)
-        yield f"{count} {verb} not checked, because sizes are unknown ({operator_counts}): give {hints}"
+        yield f"{count} {verb} left out, because sizes are unknown ({operator_counts}): give {hints}"
     if not_waiting:
         verb = "is" if len(not_waiting) == 1 else "are"
         count = count_noun(len(not_waiting), "node")
         operator_counts = counts(finding.operator for finding in not_waiting)
         first = f"{operator_counts}); first {_reason(not_waiting[0])}"
-        yield f"{count} {verb} not checked, because sizes are unknown ({first}"
+        yield f"{count} {verb} left out, because sizes are unknown ({first}"
     off_device = (finding.off_device_reason for finding in findings if not finding.on_host)
     for device_reason in dict.fromkeys(reason for reason in off_device if reason):
         operators = [finding.operator for finding in findings if finding.off_device_reason == device_reason]

@@ -149,7 +149,8 @@ class Reader:
         yield from sorted(self.mover.rounded)
         if self.terms.off:
             constants = count_noun(len(self.terms.off), "computed constant")
-            yield f"{constants} off by up to {max(self.terms.off):.0f} units in the last place"
+            amount = f"{math.ceil(max(self.terms.off))} units in the last place of their largest numbers"
+            yield f"{constants} off by up to {amount}"
 
     def _constant_of(self, constants: Constants, name: str) -> Term:
         # Constants may have gigabytes, so a constant that several graphs share is hashed once.
