@@ -334,6 +334,7 @@ def zipped_zarr(path):
         (lambda f: np.savez(f / "a.npz", x=1), 'name one of "a.npz" in it'),
         (lambda f: (f / "b.txt").write_text(""), 'has "b.txt", but neither an array nor a checkpoint'),
         (lambda f: [(f / n).mkdir() for n in ("snapshots", "manifests", "refs")], "is a repository of Icechunk"),
+        (lambda f: [(f / n).mkdir(parents=True) for n in ("blobs", "snapshots/1f", "refs")], 'its snapshots/, "1f"'),
         (lambda f: zipped_zarr(f / "x.zip"), 'name one of "x.zip" in it'),
         (lambda f: (f / ".zmetadata").write_text("{}"), "as references of kerchunk in Parquet"),
         (lambda f: (f / "attributes.json").write_text("{}"), "has attributes.json, as folders of N5 have"),

@@ -59,7 +59,8 @@ def differences_beside(
         if side_with_sums is not None:
             files = count_noun(len(known_of_sides[side_with_sums] or ()), "small file")
             remarks.append(
-                f"{paths[1 - side_with_sums]}: is one file, so that {files} of {paths[side_with_sums]} are not compared"
+                f"{paths[1 - side_with_sums]}: is one file, so that nothing is compared with {files} of "
+                f"{paths[side_with_sums]}"
             )
         return remarks
     for path, sums_here, other_sums in ((first, first_sums, second_sums), (second, second_sums, first_sums)):

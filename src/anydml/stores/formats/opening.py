@@ -170,6 +170,9 @@ def _what_is_in(entries: Sequence[Path]) -> str:
     folder_names = {entry.name for entry in entries if entry.is_dir()}
     if (entries[0].parent / "attributes.json").is_file():
         return N5
+    if {"blobs", "snapshots"} <= folder_names:
+        snapshots = names(sorted(entry.name for entry in (entries[0].parent / "snapshots").iterdir()))
+        return f"is a model in the cache of Hugging Face's hub: name one of its snapshots/, {snapshots}"
     if any(entry.name == ".zmetadata" for entry in entries):
         return "has .zmetadata alone, as references of kerchunk in Parquet, which are not read: write them as JSON"
     readable = [entry.name for entry in entries if entry.suffix.lower() in (".npy", *READERS) and entry.is_file()]
