@@ -125,7 +125,9 @@ print(dml.split(Speaker(np.arange(4)), 2)[1].array.tolist(), {"torch", "jax", "c
     assert done.stdout == "[2, 3] set()\n"
 
 
-def test_numpys_arrays_need_not_even_ask():
-    code = "import sys, numpy, anydml; anydml.split(numpy.arange(4), 2); print('array_api_compat' in sys.modules)"
+@pytest.mark.parametrize("arange", ["numpy.arange", "torch.arange"])
+def test_arrays_of_known_libraries_import_no_other(arange):
+    imports = f"import sys, numpy, {arange.partition('.')[0]}, anydml"
+    code = f"{imports}; anydml.split({arange}(4), 2); print('array_api_compat' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

@@ -570,3 +570,22 @@ def test_records_that_change_are_read_anew():
         for other in range(3):
             records["a"] = other
             np.testing.assert_array_equal(fused(X, same), X[other:].T)
+
+
+def test_import_hooks_are_no_part_of_a_function(monkeypatch):
+    class Finder:
+        @staticmethod
+        def find_spec(name, path=None, target=None):
+            if name == "no such module":
+                raise ImportError
+
+    def function(x):
+        import colorsys
+
+        return x[colorsys.ONE_SIXTH > 0 :]
+
+    monkeypatch.setattr(sys, "meta_path", [Finder, *sys.meta_path])
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    fused = dml.fuse(function)
+    assert fused(np.arange(3)).tolist() == [1, 2]
+    assert fused._unfused_calls.instructions.is_complete

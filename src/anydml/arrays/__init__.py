@@ -2,7 +2,7 @@
 
 An `ArrayAdapter` wraps one array of another library than NumPy. The engines see its memory as a NumPy array (a
 `DeviceArray` on a GPU), without a copy; results become arrays of its library and device, without a copy either.
-`array_api_compat` identifies the library; no library is imported that the caller has not imported.
+No array library is imported that the caller has not imported.
 
     pytorch   PyTorch: host memory and GPUs
     jax       JAX: host memory, and GPUs through DLPack

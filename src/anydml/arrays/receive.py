@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from numbers import Number
 from typing import Any
@@ -42,16 +43,18 @@ def adapter_of(array: Any) -> ArrayAdapter | None:
 
 
 def _adapter_class(array: Any) -> type[ArrayAdapter] | None:
-    import array_api_compat
-
-    if array_api_compat.is_torch_array(array):
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(array, torch.Tensor):
         from anydml.arrays import pytorch
 
         return pytorch.TorchAdapter
-    if array_api_compat.is_jax_array(array):
-        from anydml.arrays import jax
+    if "jax" in sys.modules:
+        import array_api_compat
 
-        return jax.JaxAdapter
+        if array_api_compat.is_jax_array(array):
+            from anydml.arrays import jax
+
+            return jax.JaxAdapter
     if hasattr(array, "__dlpack_device__") or hasattr(array, "__cuda_array_interface__"):
         from anydml.arrays import dlpack
 

@@ -149,7 +149,7 @@ unwatched: Callable[..., Any] = _call if instruction_watch is None else instruct
 
 
 def _is_interrupting(frame: types.FrameType | None) -> bool:
-    """Whether this code was called between two instructions, for a garbage collection, a finalizer or a signal."""
+    """Whether this code was called for a garbage collection, a finalizer or a signal, or searches for a module."""
     if frame is not None and frame.f_back is not None:
         back = frame.f_back
         if dis.opname[back.f_code.co_code[back.f_lasti]].startswith(_CALLING_NOTHING):
@@ -159,7 +159,8 @@ def _is_interrupting(frame: types.FrameType | None) -> bool:
     if threading.current_thread() is threading.main_thread():
         codes.update([getattr(_handler(signal_number), "__code__", None) for signal_number in range(1, signal.NSIG)])
     while frame is not None:
-        if frame.f_code in codes or frame.f_code.co_name == "__del__":
+        code = frame.f_code
+        if code in codes or code.co_name == "__del__" or (code.co_name, code.co_filename) == _FIND_SPEC:
             return True
         frame = frame.f_back
     return False
@@ -167,6 +168,9 @@ def _is_interrupting(frame: types.FrameType | None) -> bool:
 
 _handler = getattr(sys.modules.get("_signal"), "getsignal", signal.getsignal)
 """Returns the handler of a signal, faster than the function of Python's module `signal`."""
+
+_FIND_SPEC = "_find_spec", "<frozen importlib._bootstrap>"
+"""Python's function that calls import hooks, which are no part of the function that imports a module."""
 
 _CALLING_NOTHING = ("STORE_FAST", "STORE_DEREF", "STORE_GLOBAL", "DELETE_FAST", "DELETE_DEREF", "POP_", "RETURN_")
 """Prefixes of the names of instructions that call no Python function."""

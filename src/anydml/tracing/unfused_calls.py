@@ -132,9 +132,7 @@ def _with_new_arrays(returned: list[Any], arguments: Any, has_tensors: bool, has
         FuseError: there is something else than arrays of the arguments' library and numbers.
     """
     torch = sys.modules["torch"] if has_tensors else None
-    argument_storages = set[int]()
-    if torch is not None:
-        _add_storages(arguments, torch.Tensor, argument_storages)
+    addresses: list[int] = []
 
     def with_new_arrays(container: Any, key: Any) -> Any:
         item = container[key]
@@ -150,7 +148,12 @@ def _with_new_arrays(returned: list[Any], arguments: Any, has_tensors: bool, has
             )
             if item.requires_grad:
                 raise fuse_error("a function returned a tensor that requires gradients")
-            is_new = is_new and item.untyped_storage().data_ptr() not in argument_storages
+            if is_new:
+                if not addresses:
+                    addresses.extend(leaf.data_ptr() for leaf in leaves(arguments) if type(leaf) is torch.Tensor)
+                storage = item.untyped_storage()
+                start, size = storage.data_ptr(), storage.nbytes()
+                is_new = not any(start <= address < start + size for address in addresses)
             return item if is_new else item.clone(memory_format=torch.contiguous_format)
         if torch is None and class_ in (np.ndarray, Joinable):
             is_new = (
@@ -174,15 +177,6 @@ def _with_own_containers(tree: Any) -> Any:
         items = [_with_own_containers(item) if isinstance(item, (list, tuple, dict)) else item for item in tree]
         return items if class_ is list else tuple(items)
     return map_leaves(tree, lambda leaf, _: leaf, "") if isinstance(tree, (list, tuple, dict)) else tree
-
-
-def _add_storages(tree: Any, tensor_class: Any, storages: set[int]) -> None:
-    """Add the addresses of the storages of tensors in a structure."""
-    for item in tree.values() if isinstance(tree, dict) else tree:
-        if type(item) is tensor_class:
-            storages.add(item.untyped_storage().data_ptr())
-        elif isinstance(item, (tuple, list, dict)):
-            _add_storages(item, tensor_class, storages)
 
 
 def _first_array(tree: Any) -> Any:
