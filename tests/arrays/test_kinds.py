@@ -131,7 +131,7 @@ def test_two_libraries_in_one_call(library):
     for call, message in (
         (lambda: dml.join([mine, x]), r"join: arrays\[1\] is a NumPy array or list, but arrays\[0\] is a"),
         (lambda: dml.join([x, mine]), r"join: arrays\[1\] is a.*, but arrays\[0\] is a NumPy array or list"),
-        (lambda: dml.concat_training([mine, x.tolist()]), r"ConcatTraining: arrays\[1\] is a NumPy array or list"),
+        (lambda: dml.concat_training([mine, x.tolist()]), r"concat_training: arrays\[1\] is a NumPy array or list"),
         (lambda: dml.gather(x, library.make(INDICES)), "gather: indices is a.*, but x is a NumPy array or list"),
         (lambda: dml.split(x, 1, out=[mine]), r"split: out\[0\] is a.*, but x is a NumPy array or list"),
     ):

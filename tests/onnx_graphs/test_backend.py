@@ -124,7 +124,7 @@ def test_gather_wraps_and_never_clamps(opset):
     (y,) = node("Gather", ["x", "i"], opset, [X, np.int32(2)], axis=1)
     assert np.array_equal(y, X[:, 2])
     for wrong in (4, -5, np.iinfo(I64).max):
-        with pytest.raises(ModelError, match=f"index {wrong} is out of range for axis 0 with size 4"):
+        with pytest.raises(ModelError, match=f"index {wrong} is out of range for axis 0 of size 4"):
             node("Gather", ["x", "i"], opset, [X, ints(wrong)])
     with pytest.raises(ModelError, match="indices are uint8"):
         node("Gather", ["x", "i"], opset, [X, np.uint8([1])])

@@ -92,7 +92,7 @@ def test_results_that_nobody_needs_are_never_stored():
 def test_an_index_outside_is_named_by_its_node():
     model = parsed("""g (float[4, 6] x, int64[2] i) => (float[A, B] y) {
         a = Transpose (x) [pick] b = Gather <axis = 0> (a, i) y = Concat <axis = 0> (b, b) }""")
-    with pytest.raises(ModelError, match=r'node "pick" \(Gather\): index 6 is out of range for axis 0 with size 6'):
+    with pytest.raises(ModelError, match=r'node "pick" \(Gather\): index 6 is out of range for axis 0 of size 6'):
         Program(model).run({"x": np.zeros((4, 6), np.float32), "i": np.array([0, 6])})
 
 
@@ -113,7 +113,7 @@ def test_an_index_outside_is_refused_where_nothing_is_moved(operator, wrong, is_
     output = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
     graph = helper.make_graph([*nodes, helper.make_node(operator, names, ["y"])], "g", inputs, [output])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
-    with pytest.raises(ModelError, match=f"index {wrong} is out of range for axis 0 with size 4"):
+    with pytest.raises(ModelError, match=f"index {wrong} is out of range for axis 0 of size 4"):
         Program(model).run(given)
     assert Program(model).run({**given, "i": np.abs(indices) % 4})[0].size == 0
 

@@ -199,7 +199,7 @@ def test_two_devices_are_refused_while_programs_are_compiled():
 
 
 def test_sizes_without_memory_are_refused():
-    with pytest.raises(BindingError, match="SplitTraining: split is a PyTorch tensor on meta"):
+    with pytest.raises(BindingError, match=r"split_training: split is a PyTorch tensor on meta"):
         anydml.torch.split_training(torch.ones(3), torch.tensor([1, 2], device="meta"))
 
 
@@ -209,7 +209,7 @@ def test_lists_become_no_integers(values):
         anydml.torch.gather(torch.zeros(3), values)
     with pytest.raises(DescError, match=r"gather: indices are (float|bool)"):
         torch.vmap(anydml.torch.gather)(torch.zeros(2, 3), torch.as_tensor([values, values]))
-    with pytest.raises(DescError, match=r"SplitTraining: split is (float|bool)"):
+    with pytest.raises(DescError, match=r"split_training: split is (float|bool)"):
         anydml.torch.split_training(torch.zeros(3), values)
 
 

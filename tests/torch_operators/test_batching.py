@@ -63,7 +63,7 @@ def test_a_batch_of_bad_indices_is_an_error():
 
 
 def test_sizes_cannot_be_batched():
-    with pytest.raises(ValueError, match="SplitTraining: split is batched by vmap"):
+    with pytest.raises(ValueError, match=r"split_training: split is batched by vmap"):
         torch.vmap(at.split_training)(torch.zeros(2, 3), torch.tensor([[1, 2], [2, 1]]))
 
 

@@ -402,7 +402,7 @@ def test_errors_are_those_of_a_trace():
         return [x[at] if flag else x for flag in flags]
 
     fused = warmed(third, X)
-    with pytest.raises(dml.FuseError, match=r"index 3 is out of bounds for axis 0 with size 2"):
+    with pytest.raises(dml.FuseError, match=r"index 3 is out of range for axis 0 of size 2: indices must be -2 to 1"):
         fused(X[:2], [True, False] * 6)
 
 

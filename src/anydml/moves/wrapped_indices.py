@@ -61,12 +61,18 @@ def is_outside(indices: np.ndarray[Any, Any], size: int) -> np.ndarray[Any, np.d
     return outside
 
 
-def index_range(size: int) -> str:
-    """Return the rule that indices of an axis obey: ``"indices must be -3 to 2"``."""
-    return f"indices must be {-size} to {size - 1}" if size else "the axis is empty, so there must be no indices"
+def index_range(size: int, least: int | None = None) -> str:
+    """Return the rule that indices of an axis obey: ``"indices must be -3 to 2"``; the least is −size by default."""
+    first = -size if least is None else least
+    return f"indices must be {first} to {size - 1}" if size else "the axis is empty, so there must be no indices"
 
 
-def outside_of(name: str, index: int, field: str, size: int) -> IndexError:
+def out_of_range(index: object, size: int, least: int | None = None, axis: str = "an axis") -> str:
+    """Return what errors say of an index, and the rule that it breaks."""
+    return f"index {index} is out of range for {axis} of size {size}: {index_range(size, least)}"
+
+
+def outside_of(name: str, index: int, field: str, size: int, least: int | None = None) -> IndexError:
     """Return the error for an index out of range.
 
     Args:
@@ -74,10 +80,9 @@ def outside_of(name: str, index: int, field: str, size: int) -> IndexError:
         index: the index.
         field: the name of the indices.
         size: the axis' size.
+        least: the least index, where negative ones do not count from the end.
     """
-    error = IndexError(
-        f"{name}: index {index} in {field} is out of range for an axis of size {size}: {index_range(size)}"
-    )
+    error = IndexError(f"{name}: {out_of_range(f'{index} in {field}', size, least)}")
     error.outside = name, index, field, size  # type: ignore[attr-defined]  # for `as_signed`
     return error
 
@@ -91,4 +96,4 @@ def as_signed(error: IndexError, fields: Mapping[str, int]) -> IndexError:
     """
     name, index, field, size = getattr(error, "outside", ("", 0, "", 0))
     bits = fields.get(field)
-    return error if bits is None else outside_of(name, index - (index >> (bits - 1) << bits), field, size)
+    return error if bits is None else outside_of(name, index - (index >> (bits - 1) << bits), field, size, 0)

@@ -75,7 +75,7 @@ def lengths_along(name: str, shapes: Sequence[Sizes], axis: int) -> Sizes:
     return tuple([shapes[k][axis] for k in range(len(shapes))])
 
 
-@function(check_join, label="ConcatTraining", rule=join_rule, lengths=lengths_along)
+@function(check_join, rule=join_rule, lengths=lengths_along)
 def concat_training(arrays: Sequence[Array], axis: int = 0, *, out: Array | None = None) -> tuple[Array, HostInts]:
     """Join arrays, and return each input's length (com.microsoft ConcatTraining, version 1).
 

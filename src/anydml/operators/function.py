@@ -274,7 +274,6 @@ def describe_function(
     stub: Callable[..., Any],
     check: Callable[..., Parameters],
     rule: Callable[..., None],
-    label: str | None = None,
     **named: Any,
 ) -> Function:
     """Return the description of a stub; other attributes of `Function` are passed by name.
@@ -283,10 +282,9 @@ def describe_function(
         stub: the public function.
         check: see `Function.check_call`.
         rule: see `Function.rule`.
-        label: the function's name in errors; the stub's name by default.
         named: other attributes of `Function`.
     """
-    return Function(stub, label or stub.__name__, _parameters(stub), check, rule, **named)
+    return Function(stub, stub.__name__, _parameters(stub), check, rule, **named)
 
 
 def _parameters(stub: Callable[..., Any]) -> tuple[Parameter, ...]:

@@ -121,7 +121,7 @@ def check_split_training(
     return sizes_of_split(name, split, num_outputs, shape[along], along), along
 
 
-@function(check_split_training, label="SplitTraining", rule=split_rule)
+@function(check_split_training, rule=split_rule)
 def split_training(
     x: Array,
     split: HostInts | None,

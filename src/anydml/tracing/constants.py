@@ -11,7 +11,7 @@ import numpy as np
 from anydml.arrays import read_argument
 from anydml.arrays.receive import adapter_of
 from anydml.errors import FuseIndexError
-from anydml.moves.wrapped_indices import wrapped
+from anydml.moves.wrapped_indices import out_of_range, wrapped
 from anydml.tracing.open_sizes import OpenSize
 from anydml.tracing.refusing import fuse_error, refusal
 from anydml.tracing.short_integers import ShortInteger
@@ -120,7 +120,7 @@ def constant_indices(indices: Any, size: int) -> np.ndarray[Any, np.dtype[np.int
         raise fuse_error(f"indices are {array.dtype}, not integers", FuseIndexError)
     if array.size and (int(array.min()) < -size or int(array.max()) >= size):
         index = int(array.min()) if int(array.min()) < -size else int(array.max())
-        raise fuse_error(f"index {index} is out of range for an axis of size {size}", FuseIndexError)
+        raise fuse_error(out_of_range(index, size), FuseIndexError)
     return wrapped(array, size)
 
 
@@ -183,7 +183,10 @@ def refuse_negative(indices: Any) -> Any:
         checked_indices.trace.note_unsigned(checked_indices.value, 8 * checked_indices.itemsize)
         return checked_indices.trace.new_array(checked_indices.value, np.dtype(f"u{name}"))
     if checked_indices.size and int(checked_indices.min()) < 0:
-        raise fuse_error(f"index {int(checked_indices.min())} is out of range", FuseIndexError)
+        raise fuse_error(
+            f"index {int(checked_indices.min())} is negative: indices must be 0 or more, not counted from the end",
+            FuseIndexError,
+        )
     return checked_indices
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from anydml.errors import FuseIndexError
 from anydml.moves.open_numbers import larger, smaller
+from anydml.moves.wrapped_indices import out_of_range
 from anydml.text import count_noun
 from anydml.tracing.array_verbs import broadcast, common_shape, permute, reshape, window
 from anydml.tracing.constants import TORCH_KEY_DTYPES, Array, constant_array, torch_indices, whole_number
@@ -153,7 +154,7 @@ def _selected_box(x: TracedArray, items: list[Any]) -> tuple[Any, ...]:
             shape.append(size)
         elif class_ is int or class_ is OpenSize:
             if not -size <= item < size:
-                raise fuse_error(f"index {item} is out of bounds for axis {axis} with size {size}", FuseIndexError)
+                raise fuse_error(out_of_range(item, size, axis=f"axis {axis}"), FuseIndexError)
             start, size = item + size if item < 0 else item, 1
             advanced.append((item_number, len(shape)))
         else:

@@ -115,4 +115,7 @@ def _torch_state(generator: Any) -> bytes:
 
 
 def _generator_name(generator: Any) -> str:
+    for module_name, function in (("random", "getstate"), ("numpy.random", "get_state")):
+        if getattr(getattr(sys.modules.get(module_name), function, None), "__self__", None) is generator:
+            return module_name
     return f"a {type(generator).__name__} of {package_of(type(generator))}"

@@ -20,7 +20,7 @@ from anydml.tracing.names_in_code import reaches_variables
 
 RULE = MOVES_ONLY
 
-COMPUTE_OUTSIDE = "compute outside the fused function, on its arguments or its results"
+COMPUTE_OUTSIDE = "apply it before or after the fused function"
 """The remedy in errors of operations that compute."""
 
 CONVERT_OUTSIDE = "pass tensors, or convert the function's result"
@@ -98,7 +98,7 @@ def no_arrays_error(name: str, arguments: Iterable[Any]) -> FuseError:
     """Return the error for a call of a fused function without arrays."""
     arguments_text = " ".join(", ".join(map(reprlib.repr, arguments)).split())
     description = f"with {arguments_text}, and without arrays" if arguments_text else "without arrays"
-    return fuse_error(f"{name} was called {description}: pass at least one, such as numpy.asarray of a list or store")
+    return fuse_error(f"{name} was called {description}: pass at least one; numpy.asarray converts lists")
 
 
 def _located_error(error_class: type[FuseError], reason: str, rule: str | None = None) -> FuseError:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from anydml.errors import FuseIndexError
+from anydml.moves.wrapped_indices import out_of_range
 from anydml.tracing.array_verbs import (
     axis_of,
     broadcast,
@@ -163,7 +164,7 @@ def select_scatter(x: TracedArray, src: TracedArray, dim: int, index: int) -> Tr
     """Replace the slice at an index of a dimension."""
     axis, at = axis_of(x, dim), whole_number(index)
     if not -x.shape[axis] <= at < x.shape[axis]:
-        raise fuse_error(f"index {at} is out of range for a dimension of size {x.shape[axis]}", FuseIndexError)
+        raise fuse_error(out_of_range(at, x.shape[axis], axis=f"axis {axis}"), FuseIndexError)
     at = at + x.shape[axis] if at < 0 else at
     return slice_scatter(x, expand_dims(src, axis), axis, at, at + 1)
 

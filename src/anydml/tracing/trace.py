@@ -161,9 +161,18 @@ UNKNOWN_ELEMENTS = (
 """Why a traced array has no number for Python, and the remedy."""
 
 
+_COMPARISONS = {"lt", "le", "gt", "ge", "eq", "ne"}
+_COMPARISONS |= {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"}
+
+
+def _remedy(x: TracedArray, name: str) -> str:
+    """Return the remedy for an operator or ufunc; functions branch by comparing one element."""
+    return UNKNOWN_ELEMENTS if not x.ndim and name.strip("_") in _COMPARISONS else COMPUTE_OUTSIDE
+
+
 def _refusing_operator(name: str) -> Any:
     def method(self: TracedArray, *arguments: Any, **named: Any) -> NoReturn:
-        raise with_needed_argument(refusal(f"{operator_text(name)} of {self!r}"), self)
+        raise with_needed_argument(refusal(f"{operator_text(name)} of {self!r}", _remedy(self, name)), self)
 
     return method
 
@@ -230,7 +239,7 @@ class TracedArray(TracedFields):
         return self.copy()
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> NoReturn:
-        error = refusal(f"numpy.{ufunc.__name__} of {self!r}")
+        error = refusal(f"numpy.{ufunc.__name__} of {self!r}", _remedy(self, ufunc.__name__))
         for operand in inputs:
             if error.argument is None:
                 with_needed_argument(error, operand)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from anydml.moves.move import Outside
+from anydml.moves.wrapped_indices import index_range, out_of_range
 from anydml.onnx.graph import Node, with_verb
 from anydml.onnx.graph_values import Sizes, Tensor
 from anydml.onnx.lowering import LoweringContext
@@ -87,8 +88,7 @@ def check_range(
     coordinates = indices.array if column is None else indices.array[..., column]
     for index in (int(coordinates.min()), int(coordinates.max())) if coordinates.size else ():
         if not -size <= index < size:
-            message = f"index {index} is out of range for axis {axis} with size {size}"
-            raise node.error(message, "indices", f"indices must be {-size} to {size - 1}")
+            raise node.error(out_of_range(index, size, axis=f"axis {axis}"), "indices", index_range(size))
 
 
 def out_of_range_treatment(indices: Tensor, otherwise: Outside = "clamp") -> Outside:
