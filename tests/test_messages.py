@@ -220,9 +220,13 @@ def test_a_checkpoint_where_one_tensor_is_meant(tmp_path):
         (
             "m.json",
             b'{"a": {',
-            "m.json: line 1, column 8: the file ends here: expecting property name enclosed in double quotes",
+            'm.json: line 1, column 8: the file ends here, and a "key" or } is missing',
         ),
-        ("m.json", b'{"a": 1', "m.json: line 1, column 8: the file ends here: expecting ',' delimiter"),
+        (
+            "m.json",
+            b'{"a": 1',
+            "m.json: line 1, column 8: the file ends here, and a comma or the closing bracket is missing",
+        ),
     ],
 )
 def test_what_is_no_model_is_answered(command, name, content, message, tmp_path, monkeypatch, capsys):

@@ -184,7 +184,9 @@ def test_devices_are_not_mixed(cupy):
 
 def test_sizes_that_are_data_lie_on_the_host():
     x = Lent(np.arange(4.0))
-    with pytest.raises(dml.BindingError, match=r"split_training: split is an array of .* on cuda:0, but its values are"):
+    with pytest.raises(
+        dml.BindingError, match=r"split_training: split is an array of .* on cuda:0, but its values are"
+    ):
         dml.split_training(x, Lent(np.array([1, 3])), out=[Lent(np.zeros(1)), Lent(np.zeros(3))])
     out = [Lent(np.zeros(1)), Lent(np.zeros(3))]
     for split in ([1, 3], np.array([1, 3]), torch.tensor([1, 3])):

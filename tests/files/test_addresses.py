@@ -132,6 +132,8 @@ def test_kinds_that_are_not_read(place, capsys, name):
     for call in doors:
         with pytest.raises(dml.ModelError, match="is an address of an unsupported kind, not of s3://"):
             call()
+    with pytest.raises(dml.ModelError, match=r"'gs3://a/x' .*; did you mean gs\?: "):
+        stores.open("gs3://a/x")
     for command in (
         "stores @",
         "rechunk @ y.npy",

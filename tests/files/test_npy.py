@@ -128,6 +128,7 @@ class Bomb:
         (GOOD[:6] + b"\x09\x00" + GOOD[8:], "version 9 is not known"),
         (GOOD[:20], "is not a .npy file"),
         (b"\x93NUMPY", "is not a .npy file"),
+        (b"\x08\x08:S\n\x01\x02", r"is not a .npy file: it begins with b'\x08"),
         (b"", "is not a .npy file"),
         (pickle.dumps(Bomb()), "is not a .npy file"),
         (saved(np.array([Bomb()]), allow_pickle=True), "elements of type object"),

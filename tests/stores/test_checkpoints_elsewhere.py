@@ -375,7 +375,7 @@ def test_the_hub_gets_its_token_and_nobody_else(web, model, tmp_path, monkeypatc
     assert elsewhere
     assert not any("Authorization" in headers for headers in elsewhere)
     for wrong in "hf://datasets/a/b", "hf://owner", "hf://a/b@c@d":
-        with pytest.raises(ModelError, match="is an address of an unsupported kind"):
+        with pytest.raises(ModelError, match="must be a model in the hub: hf:"):
             stores.open(wrong)
     with pytest.raises(ModelError, match="is only the beginning of an address"):
         stores.open("hf://")

@@ -254,7 +254,7 @@ def test_no_traceback(s3, local, capsys):
         "s3://bucket/../x": "two dots",
         "http://127.0.0.1:9/x.zarr": "cannot be read",
         "az://container/x": "Account must be specified",
-        "hf://datasets/o/m/x.npy": "of an unsupported kind, not of s3://",
+        "hf://datasets/o/m/x.npy": "must be a model in the hub: hf://OWNER/NAME",
         "memory://a/x": "memory of this process",
     }.items():
         code, _, error = said(capsys, "stores", name)

@@ -229,7 +229,7 @@ def test_plans_of_other_versions_and_of_files_are_refused():
         with pytest.raises(AnydmlError, match=words):
             stores.finish_tasks("plan.json")
     np.save("x.npy", X)
-    with pytest.raises(AnydmlError, match="tasks are for arrays in chunks"):
+    with pytest.raises(AnydmlError, match="--plan needs an array in chunks"):
         stores.plan_tasks("p.json", "x.npy", "y.npy")
     with pytest.raises(AnydmlError, match="tasks must be a number of tasks, at least 1"):
         stores.plan_tasks("p.json", "x.zarr", "y.zarr", 0)

@@ -97,6 +97,20 @@ def test_draws_are_refused_and_every_time(name, library):
             fused(library(X))
 
 
+@pytest.mark.parametrize(
+    ("module", "draw"),
+    [
+        ("random", lambda x: x[random.randrange(3)]),
+        ("numpy.random", lambda x: x[np.random.randint(3)]),
+        ("torch", lambda x: x[int(torch.randint(3, ()))]),
+    ],
+    ids=["random", "numpy", "torch"],
+)
+def test_draws_from_a_modules_own_generator_name_the_module(module, draw):
+    with pytest.raises(dml.FuseError, match=rf"drew random numbers from {module} while"):
+        dml.fuse(draw)(X)
+
+
 @pytest.mark.parametrize("is_alone", [True, False])
 def test_draws_from_a_generator_that_the_function_loads_are_refused(is_alone):
     # NumPy loads its own when it is first asked for it.

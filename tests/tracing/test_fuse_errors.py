@@ -203,6 +203,14 @@ def test_indices_that_are_arguments_are_of_four_types(dtype):
             dml.fuse(pick)(X, np.zeros(2, dtype))
 
 
+def test_comparing_one_element_is_a_decision():
+    for branch in (lambda x: x if x[0, 0] > 3 else x.T, lambda x: x if np.float64(3) < x[0, 0] else x.T):
+        with pytest.raises(dml.FuseError, match="decide outside the fused function, and pass the result"):
+            dml.fuse(branch)(X)
+    with pytest.raises(dml.FuseError, match="does not compute: apply it before or after the fused function"):
+        dml.fuse(lambda x: x > 3)(X)
+
+
 @pytest.mark.parametrize("number", [3, -4, 2**31, -(2**40)])
 def test_indices_out_of_range(number):
     indices = np.array([0, number])

@@ -121,7 +121,10 @@ WRONG = {
     "shapes": (lambda x: torch.stack([x, x[0]]), "shapes must be equal"),
     "a size": (lambda x: x.view(5, -1), "cannot reshape"),
     "an index": (lambda x: torch.index_select(x, 1, torch.tensor([3])), "index 3 is out of range"),
-    "a negative index": (lambda x: torch.index_select(x, 1, torch.tensor([-1])), "index -1 is out of range"),
+    "a negative index": (
+        lambda x: torch.index_select(x, 1, torch.tensor([-1])),
+        "index -1 is negative: indices must be 0 or more",
+    ),
     "a dimension": (lambda x: x.transpose(0, 3), "out of bounds"),
     "a split": (lambda x: x.split([1, 1], 1), "do not add up to 3"),
     "negative steps of pads": (lambda x: F.pad(x, (-3, -3)), "crops more than dimension"),
@@ -195,8 +198,12 @@ def test_refused_indices_are_named_as_they_were_given(dtype):
         if name == "gather" and dtype is torch.int32:
             continue
         for index in (-1, -5, 5, 2**31 - 1):
-            with pytest.raises(IndexError, match=f"index {index} in i is out of range for an axis of size 5"):
+            message = f"index {index} in i is out of range for an axis of size 5: indices must be 0 to 4$"
+            with pytest.raises(IndexError, match=message):
                 dml.fuse(pick)(x, torch.tensor([0, index], dtype=dtype))
+            with pytest.raises((IndexError, RuntimeError)):
+                pick(x, torch.tensor([0, index], dtype=dtype))
+        pick(x, torch.tensor([0, 4], dtype=dtype))
 
 
 def test_indices_that_are_arguments_are_0_or_more():

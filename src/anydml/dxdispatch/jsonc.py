@@ -120,11 +120,21 @@ def loads(text: str, place: JsonPath) -> Any:
     return root
 
 
+_MISSING = {
+    "Expecting property name enclosed in double quotes": 'a "key" or }',
+    "Expecting ',' delimiter": "a comma or the closing bracket",
+    "Expecting ':' delimiter": "a colon",
+    "Expecting value": "a value",
+}
+"""What is missing where a file ends, by the errors of Python's parser."""
+
+
 def _syntax_message(message: str, is_at_end: bool) -> str:
     if message.startswith("Unterminated string"):
         return "the string that begins here has no end"
-    lowered = message[:1].lower() + message[1:].removesuffix(" at")
-    return f"the file ends here: {lowered}" if is_at_end else lowered
+    if is_at_end and message in _MISSING:
+        return f"the file ends here, and {_MISSING[message]} is missing"
+    return message[:1].lower() + message[1:].removesuffix(" at")
 
 
 def _blank_out(text: str, pattern: re.Pattern[str], blank: Callable[[re.Match[str]], str | None]) -> str:

@@ -17,6 +17,7 @@ from anydml.files.json_path import JsonPath
 from anydml.files.object_paths import ADDRESS_START
 from anydml.files.object_stores import hub
 from anydml.paths import address, path_text
+from anydml.text import did_you_mean
 
 KINDS = "s3://, gs://, az://, https://, hf://, memory:// and file://"
 
@@ -49,8 +50,13 @@ def locate(name: str, value: object) -> Path:
         if isinstance(text, str) and address(text) is not None:
             if text.lower().rstrip("/") + "//" in KINDS:
                 raise ModelError(f"{name}: {text!r} is only the beginning of an address such as s3://bucket/x.zarr")
+            if text[:3].lower() == "hf:":
+                raise ModelError(
+                    f"{name}: {text[:200]!r} must be a model in the hub: hf://OWNER/NAME[@REVISION][/FILE]"
+                )
+            meant = did_you_mean(text.partition(":")[0], KINDS.replace("://", "").replace(" and", ",").split(", "))
             raise ModelError(
-                f"{name}: {text[:200]!r} is an address of an unsupported kind, not of {KINDS}: "
+                f"{name}: {text[:200]!r} is an address of an unsupported kind, not of {KINDS}{meant}: "
                 "copy it to this machine first; a folder of this name needs its whole path"
             )
         return Path(path_text(name, text))

@@ -102,7 +102,9 @@ def read_header(
     except Exception as error:
         # NumPy lets the exceptions of all its parsers through; the cause is always the file.
         reason = (str(error) or repr(error)).splitlines()[0]
-        if reason.startswith("EOF"):
+        if first[:6] != npy_format.MAGIC_PREFIX:
+            reason = f"it begins with {first[:6]!r}"
+        elif reason.startswith("EOF"):
             reason = "it ends within its header; copy or save it again"
         raise place.error(f"{name}is not a .npy file: {reason}") from None
     if dtype.hasobject or dtype.names is not None or dtype.subdtype is not None:

@@ -10,8 +10,8 @@ from typing import Any
 from anydml.files.json_path import JsonPath
 
 CREDENTIALS = (
-    "; are there credentials? They are read from variables such as AWS_ACCESS_KEY_ID; AWS_SKIP_SIGNATURE=true reads "
-    "public buckets without"
+    "credentials are missing or wrong: set variables such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or "
+    "AWS_SKIP_SIGNATURE=true for a public bucket"
 )
 """Advice where obstore looked for credentials and found none."""
 
@@ -23,7 +23,7 @@ def first_line(error: Exception) -> str:
     """Return the first line of an error of obstore, which may hold a page of a server's answer."""
     lines = str(error).strip().splitlines()
     line = lines[0][:300] if lines else type(error).__name__
-    return f"{line}{CREDENTIALS}" if _ASKS_FOR_CREDENTIALS.search(str(error)) else line
+    return f"{CREDENTIALS} ({line})" if _ASKS_FOR_CREDENTIALS.search(str(error)) else line
 
 
 def store_of(scheme: str, root: str) -> Any:

@@ -152,7 +152,9 @@ class Descriptions:
         for value in self._model.graph.input:
             _, sizes = tensor_type(value)
             if isinstance(self._input(value), Unknown):
-                message = f"input {show(value.name)} has {_sizes(sizes)}; give it fixed sizes"
+                message = (
+                    f"input {show(value.name)} has {_sizes(sizes)}; give it fixed sizes (onnx.tools.update_model_dims)"
+                )
                 raise ModelError(message, field=value.name, rule=DESCS_HAVE_SIZES)
 
     def findings(self) -> Iterator[Finding]:

@@ -17,6 +17,7 @@ from anydml.referee.nodes import Array, Node, OptionalValue, TensorList, Value, 
 from anydml.referee.operator_rules import Operator, Quote
 from anydml.referee.operators import OPERATORS
 from anydml.referee.schema_texts import document, first_versions, has_sentence, versions
+from anydml.text import did_you_mean
 
 TRIES = 200
 """Maximum number of successive draws without a case."""
@@ -82,7 +83,10 @@ def operator_named(name: str) -> Operator:
         others = {name.lower(): name for name in first_versions()}
         if reason := reason_of(others.get(name.lower(), "")):
             raise ModelError(f"there are no cases of {others[name.lower()]}: {reason}", rule=ONLY_MOVE)
-        raise ModelError(f"there are no cases of {name!r}", rule=f"the operators are {', '.join(sorted(OPERATORS))}")
+        raise ModelError(
+            f"there are no cases of {name!r}{did_you_mean(name, OPERATORS)}",
+            rule=f"the operators are {', '.join(sorted(OPERATORS))}",
+        )
     return OPERATORS[by_name[name.lower()]]
 
 

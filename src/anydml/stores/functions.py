@@ -92,7 +92,10 @@ def plan_function(
             raise
         shapes = map_leaves(tree, lambda leaf, _: leaf.array.shape if isinstance(leaf, Result) else leaf, "")
         raise BindingError(
-            f"{name}: {error} must have the structure of the results, whose shapes are {shapes}", name, "outputs"
+            f"{name}: {error} must have the structure of the results, whose shapes are {shapes}, but outputs have that "
+            f"of {str(map_leaves(outputs, lambda leaf, _: getattr(leaf, 'shape', leaf), ''))[:200]}",
+            name,
+            "outputs",
         ) from None
     for result in results:
         trace.composer.output(f"result {result.number}", result.array.value)

@@ -79,7 +79,9 @@ def plan_tasks(
     paths = [str(absolute_path(locate_inside("plan_tasks", path))) for path in (source, target)]
     plan = rechunk(paths[0], paths[1], **options)
     if not isinstance(plan.blocking, GridBlocking):
-        raise BindingError("plan_tasks: tasks are for arrays in chunks: from a .npy file to another one, run rechunk")
+        raise BindingError(
+            "--plan needs an array in chunks, as of Zarr, as IN or OUT: leave it out, or call rechunk for plan_tasks"
+        )
     count = tasks or math.ceil(max(plan.totals.bytes_written, _text_bytes(plan)) / TASK_BYTES)
     plan.blocking = plan.blocking.divided(count)
     work = _work_digest(plan)

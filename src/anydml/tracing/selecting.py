@@ -148,7 +148,10 @@ def narrow(x: TracedArray, dim: int, start: Any, length: int) -> TracedArray:
         raise fuse_error("start must be an integer, or a tensor without dimensions")
     first = whole_number(start)
     if not -total <= first <= total:
-        raise fuse_error(f"start {first} is out of range for axis {axis} of size {total}: it must be {-total} to {total}", FuseIndexError)
+        raise fuse_error(
+            f"start {first} is out of range for axis {axis} of size {total}: it must be {-total} to {total}",
+            FuseIndexError,
+        )
     first = first + total if first < 0 else first
     if size < 0 or first + size > total:
         raise fuse_error(f"start {first} and length {size} exceed a dimension of size {total}")

@@ -28,6 +28,7 @@ from anydml.referee.directml.random_descs import DRAWS
 from anydml.referee.directml.random_tensors import collides
 from anydml.referee.outside import WRITTEN
 from anydml.tensor import DataType, TensorDesc, TensorFlags
+from anydml.text import did_you_mean
 
 TRIES = 400
 """Descs that are drawn for a level that allows few, before another level is taken."""
@@ -77,7 +78,10 @@ def operator_names(names: Sequence[str]) -> list[str]:
         plain = name.lower().removeprefix("dml_operator_").replace("scatter_elements", "scatter")
         if plain not in SENTENCES:
             supported = ", ".join(name.upper() for name in SENTENCES)
-            raise ModelError(f"there are no cases of {name!r}", rule=f"DirectML's operators are {supported}")
+            raise ModelError(
+                f"there are no cases of {name!r}{did_you_mean(name, map(str.upper, SENTENCES))}",
+                rule=f"DirectML's operators are {supported}",
+            )
         chosen.append(plain)
     return [*dict.fromkeys(chosen)] or [*SENTENCES]
 

@@ -19,6 +19,7 @@ from anydml.referee.operators import OPERATORS, results_of
 from anydml.referee.webnn.features import features_of, reachable_features
 from anydml.referee.webnn.operators import TYPES, WEBNN, Call
 from anydml.referee.webnn.steps import RULES
+from anydml.text import did_you_mean
 
 MAX_JSON_NUMBER = 2**53 - 1
 """The largest number that every reader of JSON has."""
@@ -64,7 +65,10 @@ def webnn_names(names: Sequence[str]) -> list[str]:
     by_name = {name.lower(): name for name in WEBNN}
     for name in names:
         if name.lower() not in by_name:
-            raise ModelError(f"there are no cases of {name!r}", rule=f"WebNN's operators are {', '.join(WEBNN)}")
+            raise ModelError(
+                f"there are no cases of {name!r}{did_you_mean(name, WEBNN)}",
+                rule=f"WebNN's operators are {', '.join(WEBNN)}",
+            )
     return [*dict.fromkeys(by_name[name.lower()] for name in names)] or [*WEBNN]
 
 

@@ -190,12 +190,10 @@ def _head_axis(name: str, of_keys: bool, model: Model) -> Axis | Unknown:
         return Axis(0, fitting[0])
     if model.are_parts and len({*fitting}) == 1:
         return Axis(0, wrong)
-    message = (
-        f"whose {count_noun(wrong, 'head')}, as {config.path} states, {count_noun(ranks, 'rank')} cannot share evenly"
-    )
+    message = f"whose {count_noun(wrong, 'head')} ({config.path}) {count_noun(ranks, 'rank')} cannot share evenly"
     if ranks % wrong:
         return Unknown(f"{message}; a number of ranks that divides {wrong} or is a multiple of it can")
-    return Unknown(f"{message}, but with copies of heads", f"axis = 0, heads = {wrong}")
+    return Unknown(f"{message} without copies of heads", f"axis = 0, heads = {wrong}")
 
 
 def weight_of(name: str, model: Model) -> str | None:

@@ -88,7 +88,7 @@ class Axes:
             line = line_for(name, result.line)
             hint = ", or axis = 0 in place of replicate" if dimensions and "replicate" in line else ""
             raise place.error(
-                f"has {show(name)}, {result.reason}: say so in a layout for anydml reshard, by {line}{hint}"
+                f"has {show(name)}, {result.reason}: say so in a layout for anydml reshard --layout, by {line}{hint}"
             )
         if result.axis is None:
             return result
