@@ -189,7 +189,7 @@ def anydml() -> None:
               help="Where to write an output of an ONNX model; the others are printed.")  # fmt: skip
 @overwrite_option
 @json_option
-@quiet_option
+@quiet_option("errors")
 def run(
     model: str, device: str, feature_level: str, allow_outside: bool, explain: bool, inputs: tuple[str, ...],
     outputs: tuple[str, ...], overwrite: bool, as_json: bool, quiet: bool, **timing: Any,

@@ -46,7 +46,7 @@ UNREADABLE = 2
 @click.option(
     "-v", "--verbose", is_flag=True, help="List every problem, and every node of an ONNX model with its result."
 )
-@quiet_option
+@quiet_option("errors and problems")
 def check(
     models: tuple[str, ...], feature_level: str, allow_outside: bool, sizes: tuple[str, ...], verbose: bool,
     quiet: bool, **forms: bool,

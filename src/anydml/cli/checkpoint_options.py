@@ -64,7 +64,7 @@ def checkpoint_output_options(source: str) -> Callable[[Callable[..., Any]], Cal
         click.option("--dry-run", is_flag=True, help="Print the plan without writing anything."),
         click.option("-v", "--verbose", is_flag=True, help="With --dry-run, list every tensor."),
         json_option,
-        quiet_option,
+        quiet_option("errors and differences"),
     ]
     return lambda command: reduce(lambda decorated, option: option(decorated), reversed(options), command)
 
@@ -107,12 +107,12 @@ def tensor_selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     repeatable_option = partial(click.option, multiple=True)
     options = [
         repeatable_option(
-            "--only", metavar="NAME", help="Take these tensors: a name, its beginning such as model, or a pattern."
+            "--only",
+            metavar="NAME",
+            help="Keep only these tensors: a name, a dotted prefix (model) or a pattern ('*.weight'). Repeatable.",
         ),
-        repeatable_option("--drop", metavar="NAME", help="Leave these tensors out, such as optimizer; after --only."),
-        repeatable_option(
-            "--strip", metavar="PREFIX", help="Remove this beginning of names, such as model. with its dot."
-        ),
+        repeatable_option("--drop", metavar="NAME", help="Leave out these tensors (same syntax), after --only."),
+        repeatable_option("--strip", metavar="PREFIX", help="Remove this prefix from tensor names, e.g. model."),
         repeatable_option(
             "--rename", metavar="OLD=NEW", help="Rename by patterns, such as '*.gamma=*.weight'; after --strip."
         ),

@@ -14,10 +14,10 @@ import click
 OUTPUT = ("-o", "--output")
 
 BOTH_NAMES = re.compile(r"(--[\w-]+(?: [A-Z]+)?) \(\w+=\w*\)")
-"""An option, and its argument in Python."""
+"""Matches ``--option (argument=…)``, of which the command line shows only the option."""
 
 ARGUMENT = re.compile(r"(?<=: )[a-z_]+(?= (?:is|has|must|names|takes) )")
-"""The subject of an error, after the function or the file; the name of an argument if it is one of an option."""
+"""Matches the argument name at the start of a message, so that it can be replaced by its option."""
 
 
 class Command(click.Command):

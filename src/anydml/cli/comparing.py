@@ -53,7 +53,7 @@ _memory = click.option(
 @_memory
 @click.option("--no-follow", is_flag=True, help="Refuse symbolic links that lead out of a folder.")
 @json_option
-@quiet_option
+@quiet_option("errors and differences")
 def verify(
     first: str, second: str, layout: str | None, layout_b: str | None, to: LayoutName | None, dtype: str | None,
     metadata: bool, max_shown: int, is_all: bool, memory: str, no_follow: bool, as_json: bool, quiet: bool,
@@ -119,7 +119,7 @@ def _summary(comparison: Comparison, noun: str) -> str:
 @click.option("--no-follow", is_flag=True, help="Refuse symbolic links that lead out of a folder.")
 @overwrite_option
 @json_option
-@quiet_option
+@quiet_option("errors")
 def manifest(
     model: str, output: str, only: tuple[str, ...], drop: tuple[str, ...], memory: str, no_follow: bool,
     overwrite: bool, as_json: bool, quiet: bool,

@@ -28,7 +28,7 @@ from anydml.text import escape_controls
 @click.option("--allow-outside", is_flag=True, help="Allow a sourcePath outside the model's folder.")
 @overwrite_option
 @json_option
-@quiet_option
+@quiet_option("errors and the explanation")
 def explain(
     model: str, html: str | None, svg: str | None, sizes: tuple[str, ...], allow_outside: bool, overwrite: bool,
     as_json: bool, quiet: bool,

@@ -166,7 +166,7 @@ def onnx_group() -> None:
 @overwrite_option
 @dry_run_option
 @json_option
-@quiet_option
+@quiet_option("errors")
 def portable(source: str, output: str, overwrite: bool, dry_run: bool, as_json: bool, quiet: bool) -> None:
     """Rewrite IN.onnx for runtimes without SplitTraining and ConcatTraining.
 

@@ -21,7 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Named(click.Path):
-    """A path. An empty string is refused: click would take it, as from an unset variable of a shell, for this folder.
+    """A path. An empty string, as from an unset shell variable, is refused: click takes it for the current folder.
 
     Args:
         is_read: whether it is an input rather than an output.
@@ -167,14 +167,14 @@ def print_status(line: str) -> None:
         print_line(line)
 
 
-def quiet_option(command: F) -> F:
-    """Add the option --quiet."""
-    return click.option("-q", "--quiet", is_flag=True, help="Print errors and differences only.")(command)
+def quiet_option(printed: str) -> Callable[[F], F]:
+    """Return the option --quiet, with which only what is `printed` appears."""
+    return click.option("-q", "--quiet", is_flag=True, help=f"Print {printed} only.")
 
 
 def overwrite_option(command: F) -> F:
     """Add the option --overwrite to a command that writes files."""
-    return click.option("--overwrite", is_flag=True, help="Replace what exists.")(command)
+    return click.option("--overwrite", is_flag=True, help="Replace existing output files.")(command)
 
 
 def check_target(option: str, path: str | None, suffix: str, sources: Iterable[str | Path], overwrite: bool) -> None:

@@ -52,7 +52,7 @@ SAME, DIFFERENT, UNDECIDED = 0, 1, 3
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON instead of text.")
 @click.option("--junit", "as_junit", is_flag=True, help="Print JUnit XML, which CI servers show as tests.")
 @overwrite_option
-@quiet_option
+@quiet_option("errors and differences")
 def prove(
     first: str, second: str, sizes: tuple[str, ...], rounding: bool, weights: Weights, no_run: bool, seconds: float,
     shown: str | None, allow_outside: bool, as_json: bool, as_junit: bool, overwrite: bool, quiet: bool,

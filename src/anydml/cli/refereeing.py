@@ -31,7 +31,7 @@ FAILED = 1
 @click.option("--invalid", is_flag=True, help="Cases that break one rule each, to see who accepts them.")
 @click.option("--coverage", is_flag=True, help="List what the cases of each operator do not reach.")
 @json_option
-@quiet_option
+@quiet_option("errors")
 def cases(
     operators: tuple[str, ...], output: str, count: int, seed: int, form: str, invalid: bool, coverage: bool,
     as_json: bool, quiet: bool,
@@ -116,7 +116,7 @@ def _functions_of_form(form: str) -> tuple[Any, Any, Any, Any]:
     "--shrink", metavar="DIR", type=LocalPath(), help="Write the smallest case of each cause to a new folder."
 )
 @overwrite_option
-@quiet_option
+@quiet_option("errors")
 def judge(
     folder: str, engine: str, jobs: int | None, seconds: float, memory: str, html: str | None, shrink: str | None,
     overwrite: bool, quiet: bool, **forms: Any,

@@ -58,7 +58,7 @@ MAX_LISTED_REGIONS = 20
 @overwrite_option
 @dry_run_option
 @json_option
-@quiet_option
+@quiet_option("errors")
 def slim(
     model: str, output: str, exact: bool, merge_scales: bool, size_options: tuple[str, ...], prove: bool,
     html: str | None, allow_outside: bool, overwrite: bool, dry_run: bool, as_json: bool, quiet: bool,

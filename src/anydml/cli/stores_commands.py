@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @click.argument("models", metavar="MODEL...", nargs=-1, required=True, type=AnyPath(is_read=True, is_checked=False))
 @click.option("--no-follow", is_flag=True, help="Refuse symbolic links that lead out of a folder.")
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each MODEL.")
-@quiet_option
+@quiet_option("errors")
 def stores(models: tuple[str, ...], no_follow: bool, as_json: bool, quiet: bool) -> int:
     """List the arrays of each MODEL.
 
@@ -75,7 +75,12 @@ def stores(models: tuple[str, ...], no_follow: bool, as_json: bool, quiet: bool)
 @click.option(
     "--layout", type=LocalPath(is_read=True), metavar="FILE", help="Rules for the tensors, in TOML or Python."
 )
-@click.option("--vocab-size", type=int, metavar="N", help="Keep N rows of embeddings and output layers.")
+@click.option(
+    "--vocab-size",
+    type=int,
+    metavar="N",
+    help="Cut vocabulary padding: keep the first N rows of embeddings and output layers.",
+)
 @checkpoint_output_options("IN")
 def reshard(
     inputs: tuple[str, ...], output: str, layout: str | None, dtype: str | None, memory: str, shard_size: str,
@@ -87,9 +92,9 @@ def reshard(
     """Write the checkpoint IN as OUT: consolidated, resharded, or in another layout.
 
     IN is a file or folder of whole tensors, a distributed checkpoint of PyTorch, a folder of DeepSpeed, Megatron or
-    Meta's Llama, or one of ranks as written by --tp. Several INs may be files of one such folder, or files without a
-    common tensor, in any order; otherwise they are taken as tensor-parallel ranks, in the given order. OUT is a
-    .safetensors, .gguf or .npz file, or a folder of safetensors files. Both may be at an address, such as
+    Meta's Llama, or a folder of rank files written by --tp. Several INs may be files of one such folder, or files
+    without a common tensor, in any order; otherwise they are taken as tensor-parallel ranks, in the given order. OUT
+    is a .safetensors, .gguf or .npz file, or a folder of safetensors files. Both may be at an address, such as
     s3://bucket/model.
 
     An interrupted command resumes when it is repeated.
@@ -202,7 +207,7 @@ def convert(
 @overwrite_option
 @click.option("--dry-run", is_flag=True, help="Print the plan without writing anything.")
 @json_option
-@quiet_option
+@quiet_option("errors and differences")
 def rechunk(
     source: str | None, output: str | None, chunks: tuple[str, ...], permute: str | None, slices: str | None,
     flip: str | None,

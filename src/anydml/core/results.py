@@ -132,7 +132,7 @@ def _begin_result(make, rank, n):
 
 
 def _overlaps_no_input(make):
-    """Whether `out` overlaps no input, but for the first if that is updated."""
+    """Whether `out` overlaps no input, except perhaps a first input that the call updates in place."""
     c: cython.pointer(Call) = make.call
     element: int64_t = c.kind.element
     written: Range = array_range(c.to, element)

@@ -1,4 +1,4 @@
-"""Memory of the verbs of operators' rules, which are compiled with what calls them (see verbs.pxd)."""
+"""Temporary memory for the compiled verbs; the verbs themselves are inline functions in verbs.pxd."""
 
 import cython
 from cython.cimports.libc.stdlib import malloc

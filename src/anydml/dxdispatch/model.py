@@ -31,7 +31,7 @@ from anydml.text import count_noun, did_you_mean
 
 @dataclass(frozen=True, eq=False)
 class Resource:
-    """A buffer.
+    """A resource of a model file: a buffer with initial values, or one that a dispatch allocates.
 
     Attributes:
         initializer: the initial values; None if they are "deferred", so that the dispatch that writes the resource

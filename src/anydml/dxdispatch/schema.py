@@ -43,7 +43,7 @@ class FileFields(Fields):
 
 
 class ResourceFields(Fields):
-    """A buffer.
+    """The JSON fields of a resource that is a buffer.
 
     As in DxDispatch, initial values are written at the start of the buffer; `initialValuesOffsetInBytes` only counts
     towards the required size. DxDispatch resamples images; this package does not read them.

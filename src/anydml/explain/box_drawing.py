@@ -39,7 +39,7 @@ Range = tuple[int, int]
 class Sheet:
     """The box of a tensor: its last axis is horizontal, some or all of the others are vertical.
 
-    In a block, whose depth is not 0, only the last but one is vertical, and those before go back.
+    In a block, whose depth is not 0, only the second last axis is vertical; earlier axes run into the depth.
     """
 
     tensor: Tensor

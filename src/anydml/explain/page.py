@@ -77,7 +77,7 @@ for (const figure of document.querySelectorAll('section')) {
 
 
 def page(title: str, sections: Sequence[Section], notes: Sequence[str]) -> str:
-    """Return a page."""
+    """Return a self-contained HTML page of sections, with the notes before them."""
     return "\n".join(
         [
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',

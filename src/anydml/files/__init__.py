@@ -1,1 +1,1 @@
-"""Files that models name: where something stands in one, folders that keep theirs in, and arrays in .npy files."""
+"""Files named by models: locations for error messages, confinement to the model's folder, and .npy files."""

@@ -1,4 +1,4 @@
-"""The stores of obstore that hold what lies at addresses, by the settings of the environment."""
+"""The obstore client for an address, configured by environment variables."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def call(
     adapter: ArrayAdapter | None,
     engine: ArrayEngine | None = None,
 ) -> list[Any]:
-    """Run a function.
+    """Call a function on arrays: find or make the plan for their layouts, and run it.
 
     Args:
         name: the function's name, for errors.

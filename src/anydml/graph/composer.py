@@ -25,15 +25,15 @@ class GraphComposer(Composer):
         self.reading = ""
 
     def constant_bytes(self, name: str, array: Constant) -> int:
-        """Add a constant; return its operand number."""
+        """Add a constant, viewed as bytes, and return its operand number."""
         return self._add(CONSTANT, Operand("constant", name, value=as_bytes(array)))
 
     def output_bytes(self, name: str) -> int:
-        """Add an output; return its operand number."""
+        """Add an output, addressed in bytes, and return its operand number."""
         return self._add(OUTPUT, Operand("output", name))
 
     def scratch_bytes(self, size: int, reason: str) -> int:
-        """Add scratch; return its operand number."""
+        """Add scratch memory, addressed in bytes, and return its operand number."""
         name = f"scratch {self._counts[SCRATCH]}"
         return self._add(SCRATCH, Operand("scratch", name, size, reason=reason))
 

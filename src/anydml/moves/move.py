@@ -139,7 +139,7 @@ class Move(NamedTuple):
 
     @property
     def bytes_written(self) -> int:
-        """Bytes written."""
+        """Bytes of the elements that the destination receives."""
         return math.prod(self.sizes) * self.element_size
 
     @property

@@ -148,7 +148,9 @@ def slice_whole_axis(piece: Piece, axis: int, start: int, size: int, step: int) 
 
 
 def with_unit_axes(piece: Piece, positions: dict[int, int], rank: int, is_only: bool) -> Piece:
-    """Return a piece of a value of another rank: all axes that are not in `positions`, old and new, are of size 1.
+    """Move a piece to a value of another rank.
+
+    Old axes without an entry in `positions`, and new axes that get none, have size 1.
 
     Args:
         piece: the piece.

@@ -1,4 +1,4 @@
-"""Annotations for operators' rules and fronts, and the marks by which these are found.
+"""Decorators and type annotations for operators' rules and for the checks that are compiled with them.
 
 A rule is a function ``rule(make, *inputs, *numbers)`` that makes an operator's results from views of its inputs by the
 verbs of `anydml.moves.verbs`. Inputs are a `View` each, or one list of them; numbers are `int64`, `Integers`, or words.

@@ -1,5 +1,6 @@
-"""The axes that a node's inputs share, split into factors: the result for views is a view of the result for sources.
+"""Moves views through element-wise nodes: f(view(x)) becomes view(f(x)).
 
+For this, the inputs' shared axes are split into common factors.
 The elements of a result have the order of the elements of one input. Which input this is depends only on the terms of
 the inputs, so that it is the same in both models.
 """

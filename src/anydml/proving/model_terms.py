@@ -60,8 +60,8 @@ class Read:
         outputs: terms by name, in order.
         values: terms of all values outside bodies by name; None for what is left out.
         nodes: the operators and names of the nodes that compute a term, by its number.
-        refusing: terms that some inputs may be refused for, by their numbers, by the bodies that they are in.
-        inner: terms of all values in the bodies of a node by name, by the first name that the node makes.
+        refusing: terms whose nodes may reject inputs: body path → term number → term.
+        inner: terms in the bodies of nodes: first output of the node → a mapping from value name to term per body.
     """
 
     terms: Terms

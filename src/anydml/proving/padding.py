@@ -1,4 +1,4 @@
-"""Padding: what surrounds a term is joined to it, or taken of it."""
+"""Pad, as a Concat of the term with constants, or with slices of the term."""
 
 from __future__ import annotations
 

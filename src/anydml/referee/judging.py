@@ -60,7 +60,7 @@ class Judged(NamedTuple):
         verdicts: one per case, in the order of the cases.
         seconds: the time that all cases took.
         restarts: the number of restarts of workers.
-        undone: cases at which a worker crashed, but not in a process of their own: an earlier case may be the cause.
+        undone: cases whose crash of a shared worker did not recur in a worker of their own; see earlier cases.
     """
 
     engine: str

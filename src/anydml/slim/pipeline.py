@@ -225,7 +225,7 @@ def _slim(
         cost_before, after_folding = (
             _movement(graph_analyses.first, stand_ins) for graph_analyses in (analyses, folded_analyses)
         )
-        # Sizes that are known from now on also apply to the movement before.
+        # Folding may make sizes known, with which the movement before it can be counted, too.
         cost_before = max(cost_before, after_folding, key=lambda cost: cost.bytes_moved)
         stages.append(Stage(folded, _folding_title(graph, folded), (cost_before, after_folding)))
         graph, analyses = folded, folded_analyses
@@ -261,7 +261,7 @@ def _slim(
 
 
 def _simplify(graph: Graph, checker: EquivalenceChecker, keeps_signs: bool, merges_scales: bool) -> Iterator[Stage]:
-    """Yield the stages in which nodes that compute are left out, or written otherwise, whatever moves."""
+    """Yield the stages that remove or rewrite computing nodes regardless of movement: sums with 0, scales, roots."""
     if not keeps_signs and (summed := checker.without_zeros(graph)) is not None:
         yield Stage(summed, _zeros_title(graph, summed), (NO_COST, NO_COST), SIGNS_DIFFER)
         graph = summed

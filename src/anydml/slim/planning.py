@@ -22,7 +22,7 @@ OPSET_OF_SPLIT = 13
 """First opset in which Split takes its lengths as an input."""
 
 MAX_PIECES = 1000
-"""Maximum total number of pieces, besides one per node, of values of several pieces whose expressions are searched."""
+"""Maximum number of pieces, beyond one per node, that the search for expressions handles in all."""
 
 FOLDED_BYTES = 1 << 16
 """Largest size of a new constant, in bytes, that is larger than the constants that it is moved from."""

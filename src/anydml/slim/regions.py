@@ -97,7 +97,10 @@ class Regions:
         return cost(*self.originals(region).values())
 
     def original(self, name: str, data: Mapping[str, Expr]) -> Expr:
-        """Return a value as an output of its own node, which moves `data`; values not made by movement unchanged."""
+        """Return the expression of a value as its original node computes it from `data`.
+
+        A value that no movement node makes is returned as it is.
+        """
         value = self.analysis.values[name]
         op = value.op
         if op is None:

@@ -217,7 +217,7 @@ class FunctionCopier:
         return copied
 
     def follow(self, function: types.FunctionType | None, frame: types.FrameType) -> types.FunctionType | None:
-        """Return a copy of a function of which a frame begins to run, or None if the function itself must run.
+        """Return a copy to run in place of the function whose frame begins, or None if the function itself must run.
 
         Args:
             function: the function; None if it is not known.

@@ -34,8 +34,8 @@ class Scope:
     Attributes:
         tape: the steps so far.
         pins: descriptions of the pinned sizes and of the lines that needed them.
-        is_typed: whether comparisons answer as those of the numbers' types, as the traced function expects.
-        longs: whether the integers in some registers are NumPy's, as open numbers: empty if none is.
+        is_typed: whether comparisons return NumPy's bools for NumPy's integers, as in the traced function.
+        longs: for registers that may hold an np.int64, a flag (possibly an open size) that tells whether they do.
     """
 
     def __init__(self, input_count: int = 0) -> None:

@@ -117,7 +117,7 @@ def trace_call(
 
 @contextlib.contextmanager
 def _named_classes() -> Iterator[None]:
-    """Say of compiled code's errors what the classes of traced arrays are that they name."""
+    """In errors of compiled code that name a traced class, name the array class that it stands for."""
     try:
         yield
     except (TypeError, RuntimeError) as error:

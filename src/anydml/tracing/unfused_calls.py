@@ -39,9 +39,9 @@ class UnfusedCalls:
     Attributes:
         instructions: the instructions that traces of the function have executed.
         calls: the number of calls that ran without a trace.
-        is_assigning: whether it may assign into arrays, so that it gets read-only views of the arguments.
-        is_naming: whether it passes texts or dtypes to functions on arrays, some of which may make these compute.
-        has_elements: whether it returns single elements, which traces return as arrays without dimensions.
+        is_assigning: whether the function may assign into arrays; it then gets read-only views of its arguments.
+        is_naming: whether the function passes texts or dtypes to functions on arrays, which may make these compute.
+        has_elements: whether the function returns single elements, which traces return as arrays without dimensions.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -92,7 +92,7 @@ class UnfusedCalls:
         return result
 
     def note(self, is_assigning: bool, is_naming: bool, has_elements: bool) -> None:
-        """Note what a trace did; after the first trace with names, patterns without names are not used any more."""
+        """Note what a trace did; once a trace has used names, patterns without names are discarded."""
         if is_naming and not self.is_naming:
             self._seconds.clear()
         self.is_assigning |= is_assigning

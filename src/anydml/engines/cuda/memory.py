@@ -102,7 +102,7 @@ class HostMemory:
         self._memory[...] = numbers
 
     def read(self) -> Array:
-        """Return a copy."""
+        """Return the bytes of the memory as a new array on the host."""
         return self._memory.copy()
 
     def keep(self) -> None:

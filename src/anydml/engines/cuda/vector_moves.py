@@ -53,7 +53,7 @@ class Part:
 
     @property
     def rows(self) -> int:
-        """Number of rows."""
+        """Number of rows of vectors, which is the product of all sizes but the last."""
         return math.prod(self.sizes[:-1])
 
 

@@ -1,4 +1,4 @@
-"""Differences of two checkpoints in small files and in the sizes in indexes, beside the tensors."""
+"""Differences other than in tensors: config.json and other small files, and `total_size` of indexes."""
 
 from __future__ import annotations
 

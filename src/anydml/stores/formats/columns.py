@@ -79,7 +79,7 @@ class FileTensors(NamedTuple):
         return cls(TensorNames([*tensors]), numbers, [*kind_numbers], np.array(kind, np.int32))
 
     def of_own_kinds(self) -> Self:
-        """Return the same without the kinds of which the file has no tensor: files of ranks share all their kinds."""
+        """Return these columns without unused kinds: the files of all ranks are made with the same kinds."""
         used, kind = np.unique(self.kind, return_inverse=True)
         return self._replace(kinds=[self.kinds[k] for k in used.tolist()], kind=kind.astype(np.int32))
 

@@ -38,7 +38,7 @@ _OWN_NUMBER = re.compile(r"(?<![^\W_])\d+(?![^\W_])")
 """A number that is a separate part of a name, as in ``consolidated.00``, but not in ``fp16``."""
 
 _RANK = re.compile(r"-rank-$")
-"""The end of the head of names of files of ranks, none of which is read without the others."""
+"""Matches the end of a rank file's name before its number; such files are only read together."""
 
 _SHARD = re.compile(r"shard-(?P<number>\d{1,18})-")
 """The prefix of the names of files of ``HuggingFaceStorageWriter``."""

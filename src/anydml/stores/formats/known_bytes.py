@@ -14,7 +14,7 @@ from anydml.stores.formats.store import Array, Numbers
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KnownBytes(Sequence[tuple[int, bytes]]):
-    """Bytes of a file beside its elements, in rising order: several at each of many places, which have few kinds.
+    """Headers and padding of a file, by offset. Most offsets share a few patterns of bytes, each stored once.
 
     Attributes:
         places: offsets in the file, such as those of arrays.

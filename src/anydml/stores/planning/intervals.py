@@ -161,7 +161,7 @@ class Places(NamedTuple):
         return self.part(int(self.file[first]), int(self.offset[first]), size, int(self.unit(first)), output)
 
     def are_filled(self, files: Numbers, starts: Numbers, stops: Numbers) -> Array:
-        """Whether all bytes of intervals of files are known bytes beside arrays."""
+        """Whether each interval of a file consists of known bytes, such as headers and padding, and of no array."""
         is_filled: Array = starts == stops
         for file_number, known_bytes in self.between.items():
             empty = np.flatnonzero((files == file_number) & ~is_filled)

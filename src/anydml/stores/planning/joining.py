@@ -1,4 +1,4 @@
-"""Joining of outputs that are adjacent in a file: they share an interval, and copies and moves for many at once."""
+"""Merges outputs that are adjacent in a file into one interval, so that one copy or move serves many tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies of rows from windows that are read once, to where they follow each other in several files."""
+"""Copies of rows: each window of the inputs is read once, and its rows are written contiguously to several files."""
 
 from __future__ import annotations
 

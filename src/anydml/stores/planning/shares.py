@@ -1,4 +1,4 @@
-"""The memory of a plan of arrays in chunks: shared among texts, threads, requests and the boxes of blocks."""
+"""How a plan of chunked arrays divides its memory among texts, threads, requests and blocks."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ APART = 64 << 10
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """Pieces of operands in windows, all of which have the same width; the last bytes of some are of no piece.
+    """Pieces of operands, divided into windows of equal width. A window may end with bytes that belong to no piece.
 
     Attributes:
         width: bytes from the start of one window to that of the next.

@@ -1,4 +1,4 @@
-"""Writers of outputs that are alike: moves, or runs of inputs alone."""
+"""Groups of similar outputs, and how they are written: by moves, or by copying runs of their inputs."""
 
 from __future__ import annotations
 

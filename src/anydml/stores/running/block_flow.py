@@ -1,4 +1,4 @@
-"""The flow of blocks through memory: while the last tasks of one are under way, threads read or write others."""
+"""Overlaps blocks: idle threads read or write other blocks while the last tasks of one block are still running."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ MAX_PLAIN_BYTES = 1 << 20
 
 
 MAX_TWO_BYTES = 8 << 20
-"""Maximum bytes of files of which two are read back at once."""
+"""Maximum bytes of a file of chunks that is read back while another one is; a larger one is read back alone."""
 
 
 class ReadBack:
