@@ -7,6 +7,8 @@ import zipfile
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from anydml import stores
 from anydml.cli import main
@@ -161,7 +163,7 @@ def hdf5(path, **options):
         part = file.create_dataset("part", shape=X.shape, dtype="f8", chunks=(2, 4, 5), fillvalue=np.nan)
         part[2:4] = X[2:4]
         file.create_dataset("never", shape=(3, 4), dtype="i2", fillvalue=6)
-        file.create_dataset("lzf", data=X, chunks=(2, 4, 5), compression="lzf")
+        _with_unknown_filter(file, "unknown")
         file.create_dataset("references", data=["a", "b"], dtype=h5py.string_dtype())
         file["linked"], file["beyond"] = h5py.SoftLink("/never"), h5py.ExternalLink("y.h5", "/t")
         for axis, size in ("time", 6), ("lat", 8), ("lon", 10):
@@ -172,13 +174,21 @@ def hdf5(path, **options):
         file["gzip"].attrs["units"] = "K"
 
 
+def _with_unknown_filter(file, name):
+    """Create a dataset with a filter that no library has."""
+    plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    plist.set_chunk((6,))
+    plist.set_filter(32768, h5py.h5z.FLAG_OPTIONAL, ())
+    h5py.h5d.create(file.id, name.encode(), h5py.h5t.NATIVE_INT32, h5py.h5s.create_simple((6,)), plist)
+
+
 @pytest.mark.parametrize("options", [{}, {"libver": "latest"}, {"userblock_size": 512}, {"userblock_size": 2048}])
 @pytest.mark.parametrize("version", [None, 3])
 def test_hdf5_is_a_group(tmp_path, options, version):
     hdf5(tmp_path / "x.h5", **options)
     plan = stores.rechunk(tmp_path / "x.h5", tmp_path / "y", [6, 4, 10], zarr_format=version)
     assert (
-        'leaves out "lzf", which has filter lzf, which Zarr does not have: replace it by h5repack -f GZIP=4'
+        'leaves out "unknown", which has filter 32768, which h5py does not have: replace it by h5repack -f GZIP=4'
         in plan.remarks
     )
     assert any(each.startswith('leaves out "references", which is of dtype object') for each in plan.remarks)
@@ -187,7 +197,7 @@ def test_hdf5_is_a_group(tmp_path, options, version):
     plan.run()
     assert plan.verify() is None
     differences = stores.compare(tmp_path / "x.h5", tmp_path / "y").differences
-    left_out = ["lzf", "references", "linked", "beyond"]
+    left_out = ["unknown", "references", "linked", "beyond"]
     assert {(each.name, each.kind) for each in differences} == {(n, k) for n in left_out for k in ("unread", "missing")}
     group = zarr.open_group(str(tmp_path / "y"), mode="r")
     assert group.attrs.asdict() == {"title": "T", "n": 3.0, "of": [0, 1]}
@@ -334,20 +344,20 @@ def test_groups_become_folders_and_files_with_nothing_else_asked(tmp_path):
         stores.rechunk(tmp_path / "g", tmp_path / "k")
 
 
-def _with_lzf(path, **plain):
-    """Write a file with an array whose filter Zarr does not have, beside plain ones."""
+def _with_refused(path, **plain):
+    """Write a file with an array that cannot be read, beside plain ones."""
     with h5py.File(path, "w") as file:
-        file.create_dataset("v", data=np.arange(6), compression="lzf")
+        _with_unknown_filter(file, "v")
         for name, array in plain.items():
             file.create_dataset(name, data=array)
 
 
 def test_a_file_without_readable_arrays_says_why(tmp_path, capsys):
     path, out = tmp_path / "x.h5", tmp_path / "x.zarr"
-    _with_lzf(path)
+    _with_refused(path)
     for options in ((), ("--chunks", "3")):
         code, _, error = out_of(capsys, "rechunk", path, out, *options)
-        assert (code, 'has no arrays that can be read; "v" has filter lzf' in error) == (2, True)
+        assert (code, 'has no arrays that can be read; "v" has filter 32768' in error) == (2, True)
     with h5py.File(path, "w") as file:
         file.create_group("g")
     assert out_of(capsys, "rechunk", path, out)[::2] == (2, f"anydml: {path}: has no arrays\n")
@@ -357,10 +367,33 @@ def test_a_file_without_readable_arrays_says_why(tmp_path, capsys):
 @pytest.mark.parametrize("second", ["copied", "the same file"])
 def test_arrays_that_cannot_be_read_are_not_said_to_be_the_same(tmp_path, capsys, second):
     path, out = tmp_path / "x.h5", tmp_path / "x.zarr"
-    _with_lzf(path, w=np.arange(4))
+    _with_refused(path, w=np.arange(4))
     assert out_of(capsys, "rechunk", path, out, "-q")[0] == 0
     code, text, _ = out_of(capsys, "verify", path, out if second == "copied" else path)
-    assert (code, f'"v" is not compared, because in {path} it has filter lzf' in text) == (1, True)
+    assert (code, f'"v" is not compared, because in {path} it has filter 32768' in text) == (1, True)
     assert "1 not compared" in text.splitlines()[-1]
     assert text.endswith("; 1 array compared\n")
     assert ('"v" is only in the first' in text) == (second == "copied")
+
+
+@settings(max_examples=20, deadline=None)
+@given(data=st.data())
+def test_filters_that_h5py_alone_has(tmp_path_factory, data):
+    folder = tmp_path_factory.mktemp("lzf")
+    shape = tuple(data.draw(st.lists(st.integers(1, 40), min_size=1, max_size=3)))
+    chunks = tuple(data.draw(st.integers(1, size)) for size in shape)
+    dtype = data.draw(st.sampled_from(("u1", "<f8", ">i4", "c8", "?", "f2", "S3")))
+    filters = {"compression": "lzf", "shuffle": data.draw(st.booleans()), "fletcher32": data.draw(st.booleans())}
+    if dtype == ">i4" and data.draw(st.booleans()):
+        filters = {"scaleoffset": 0}
+    # LZF leaves out random chunks, which it does not shrink.
+    most = data.draw(st.sampled_from((1, 5, 1 << 30)))
+    elements = np.random.default_rng(0).integers(0, most, shape).astype(dtype)
+    with h5py.File(folder / "x.h5", "w") as file:
+        file.create_dataset("x", data=elements, chunks=chunks, maxshape=[None for _ in shape], **filters)
+    plan = stores.rechunk(folder / "x.h5/x", folder / "y.zarr", shape, memory="2MB")
+    plan.run()
+    assert plan.verify() is None
+    with h5py.File(folder / "x.h5") as file:
+        np.testing.assert_array_equal(zarr.open_array(folder / "y.zarr", mode="r")[...], file["x"][...])
+    np.testing.assert_array_equal(stores.open(folder / "x.h5/x").read(), elements)

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from anydml.files.json_path import JsonPath, show
-from anydml.stores.formats.references import Range, References
+from anydml.stores.formats.hdf5_chunks import CODEC, DecodedChunk
+from anydml.stores.formats.references import Object, Range, References
 from anydml.stores.formats.zarr_metadata import DIMENSIONS
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
@@ -75,7 +76,7 @@ def references_of_hdf5(path: Path, place: JsonPath) -> References:
         raise place.error('is an HDF5 or NetCDF-4 file, which h5py reads: pip install "anydml[hdf5]"')
     import h5py
 
-    objects, refused, lost = dict[str, bytes | Range](), dict[str, str](), dict[str, list[str]]()
+    objects, refused, lost = dict[str, bytes | Object](), dict[str, str](), dict[str, list[str]]()
     try:
         with h5py.File(path, "r") as file:
             for name, member in _members(file, ""):
@@ -86,7 +87,7 @@ def references_of_hdf5(path: Path, place: JsonPath) -> References:
                 if names_lost:
                     lost[name] = names_lost
                 if isinstance(member, h5py.Group):
-                    hdf5_objects: dict[str, bytes | Range] = {
+                    hdf5_objects: dict[str, bytes | Object] = {
                         ".zgroup": _encode_document({"zarr_format": 2}),
                         ".zattrs": _encode_document(attributes),
                     }
@@ -126,7 +127,7 @@ def _link_target(link: Any) -> str:
     return f" in the file {show(link.filename)}" if hasattr(link, "filename") else ""
 
 
-def _dataset(data: Any, path: Path, attributes: Mapping[str, Any]) -> Iterator[tuple[str, bytes | Range]]:
+def _dataset(data: Any, path: Path, attributes: Mapping[str, Any]) -> Iterator[tuple[str, bytes | Object]]:
     """Yield metadata and chunks of a dataset.
 
     Raises:
@@ -141,7 +142,10 @@ def _dataset(data: Any, path: Path, attributes: Mapping[str, Any]) -> Iterator[t
         raise ValueError(f"is of dtype {dtype}, which has bytes between its fields")
     if data.is_virtual or data.external:
         raise ValueError("lies in other files: copy its elements into this one by h5py")
-    codecs = [*_codecs(data, dtype)]
+    codecs, chunks = _codecs(data, dtype), _chunks(data)
+    # Chunks that a filter does not shrink may be written without it.
+    is_decoded = codecs is None or any(chunk_info.filter_mask for chunk_info in chunks)
+    codecs = [CODEC] if is_decoded or codecs is None else codecs
     fill = np.zeros((), dtype) if data.fillvalue is None else np.asarray(data.fillvalue, dtype)
     shape = tuple(map(int, data.shape))
     chunk = tuple(data.chunks or (max(1, size) for size in shape))
@@ -165,20 +169,21 @@ def _dataset(data: Any, path: Path, attributes: Mapping[str, Any]) -> Iterator[t
             # Small datasets may be stored in their headers.
             yield name, np.ascontiguousarray(data[...]).tobytes()
         return
-    chunks = _chunks(data)
-    base = _base(data, chunks, path)
+    base = 0 if is_decoded else _base(data, chunks, path)
     for chunk_info in chunks:
-        if chunk_info.filter_mask:
-            raise ValueError(
-                f"has a chunk at {[*chunk_info.chunk_offset]} that was written without some of the filters"
-            )
-        chunk_number = (str(first // size) for first, size in zip(chunk_info.chunk_offset, chunk, strict=True))
-        yield ".".join(chunk_number), Range(path, base + chunk_info.byte_offset, chunk_info.size)
+        first = tuple(map(int, chunk_info.chunk_offset))
+        chunk_number = ".".join(str(start // size) for start, size in zip(first, chunk, strict=True))
+        if is_decoded:
+            yield chunk_number, DecodedChunk(path, data.name, first, chunk, dtype.itemsize)
+        else:
+            yield chunk_number, Range(path, base + chunk_info.byte_offset, chunk_info.size)
 
 
 def _chunks(data: Any) -> list[Any]:
     """Return the byte ranges of the chunks."""
     chunks = list[Any]()
+    if data.chunks is None:
+        return chunks
     if hasattr(data.id, "chunk_iter"):
         data.id.chunk_iter(chunks.append)
         return chunks
@@ -207,14 +212,23 @@ def _base(data: Any, chunks: Sequence[Any], path: Path) -> int:
     return min(places)
 
 
-def _codecs(data: Any, dtype: np.dtype[Any]) -> Iterator[dict[str, Any]]:
-    plist = data.id.get_create_plist()
-    for k in range(plist.get_nfilters()):
-        filter_number, _, values, name = plist.get_filter(k)
-        if filter_number not in FILTERS:
+def _codecs(data: Any, dtype: np.dtype[Any]) -> list[dict[str, Any]] | None:
+    """Return the codecs of the filters; None if h5py alone has one of them.
+
+    Raises:
+        ValueError: h5py does not have a filter.
+    """
+    import h5py
+
+    plist, codecs = data.id.get_create_plist(), list[dict[str, Any]]()
+    filters = [plist.get_filter(k) for k in range(plist.get_nfilters())]
+    for filter_number, _, values, name in filters:
+        if filter_number in FILTERS:
+            codecs.append(FILTERS[filter_number]((dtype.itemsize,) if filter_number == 2 else values))
+        elif not h5py.h5z.filter_avail(filter_number):
             filter_name = name.decode("latin-1") or filter_number
-            raise ValueError(f"has filter {filter_name}, which Zarr does not have: replace it by h5repack -f GZIP=4")
-        yield FILTERS[filter_number]((dtype.itemsize,) if filter_number == 2 else values)
+            raise ValueError(f"has filter {filter_name}, which h5py does not have: replace it by h5repack -f GZIP=4")
+    return codecs if len(codecs) == len(filters) else None
 
 
 def _axes(data: Any) -> list[str]:

@@ -1,0 +1,67 @@
+"""Chunks of HDF5 datasets that h5py decodes, because their filters are not among the codecs of numcodecs."""
+
+from __future__ import annotations
+
+import math
+import struct
+import zlib
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from anydml.errors import ModelError
+
+CODEC = {"id": "zlib", "level": 1}
+"""The codec in the metadata of such datasets, with which they are also written by default."""
+
+MAX_STORED = 0xFFFF
+"""Maximum size in bytes of a block of a zlib stream that is not compressed."""
+
+
+class DecodedChunk(NamedTuple):
+    """A chunk as a zlib stream that is not compressed.
+
+    Attributes:
+        path: the HDF5 file.
+        name: the name of the dataset.
+        start: coordinates of the first element.
+        shape: sizes of the chunk, which may exceed the dataset.
+        itemsize: bytes of an element.
+    """
+
+    path: Path
+    name: str
+    start: tuple[int, ...]
+    shape: tuple[int, ...]
+    itemsize: int
+
+    def read(self, start: int | None, stop: int) -> bytes:
+        """See `Range.read`."""
+        import h5py
+
+        try:
+            with h5py.File(self.path, "r") as file:
+                elements = file[self.name][
+                    tuple(slice(first, first + size) for first, size in zip(self.start, self.shape, strict=True))
+                ]
+        except (KeyError, RuntimeError) as error:
+            raise ModelError(f"{self.path}/{self.name}: cannot be read by h5py: {str(error)[:200]}") from None
+        padded = np.zeros(self.shape, elements.dtype)
+        padded[tuple(map(slice, elements.shape))] = elements
+        stream = _stored(padded.tobytes())
+        return stream[-stop:] if start is None else stream[start:stop]
+
+    def length(self) -> int:
+        """See `Range.length`."""
+        size = math.prod(self.shape) * self.itemsize
+        return 6 + size + 5 * math.ceil(size / MAX_STORED)
+
+
+def _stored(data: bytes) -> bytes:
+    """Return a zlib stream of blocks that are not compressed, so that its length depends on that of the data alone."""
+    stream = bytearray(b"\x78\x01")
+    for start in range(0, len(data), MAX_STORED):
+        block = data[start : start + MAX_STORED]
+        stream += struct.pack("<BHH", start + MAX_STORED >= len(data), len(block), len(block) ^ 0xFFFF) + block
+    return bytes(stream + struct.pack(">I", zlib.adler32(data)))
