@@ -174,8 +174,9 @@ def test_what_does_not_work_is_said_in_a_line(client, x, capsys, monkeypatch):
     code, _, err = command(capsys, "rechunk", "x.npy", "y.npy", "-q", "--scheduler", "tcp://127.0.0.1:1")
     assert (code, len(err.splitlines())) == (2, 1)
     assert "no Dask scheduler answers" in err
-    code, _, err = command(capsys, "rechunk", "x.npy", "y.npy", "-q", "--scheduler", "nowhere://")
-    assert (code, len(err.splitlines())) == (2, 1)
+    for scheduler in "nowhere://", "tls://127.0.0.1:1":
+        code, _, err = command(capsys, "rechunk", "x.npy", "y.npy", "-q", "--scheduler", scheduler)
+        assert (code, len(err.splitlines())) == (2, 1)
     # As where workers do not find the files under the same paths.
     monkeypatch.setattr(cluster, "absolute_path", lambda path: "/nowhere" / path)
     code, _, err = command(capsys, "rechunk", "x.npy", "y.npy", "-q", "--scheduler", address(client))

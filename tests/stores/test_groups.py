@@ -279,3 +279,19 @@ def test_shards_of_a_group(source, version):
     assert (found["temp"].chunks, found["temp"].shards) == ((5, 3, 4), (10, 9, 12))
     assert found["time"].shards is None
     np.testing.assert_array_equal(found["temp"][...], arrays_of(source)["temp"][...])
+
+
+@pytest.mark.parametrize(
+    ("chunks", "expected"),
+    [([5, 4], {"a": (5, 4), "b": (3, 1), "e": (5, 4)}), ([-1, 30], {"a": (20, 30), "b": (3, 30), "e": (1, 30)})],
+)
+def test_small_arrays_of_a_group_are_not_padded(tmp_path, chunks, expected):
+    group = zarr.open_group(tmp_path / "x", mode="w")
+    shapes = {"a": (20, 9), "b": (3, 1), "e": (0, 9)}
+    for name, shape in shapes.items():
+        group.create_array(name, data=np.arange(np.prod(shape)).reshape(shape), chunks=(2, 3))
+    stores.rechunk(tmp_path / "x", tmp_path / "y", chunks).run()
+    output = zarr.open_group(tmp_path / "y", mode="r")
+    assert {name: output[name].chunks for name in shapes} == expected
+    for name in shapes:
+        np.testing.assert_array_equal(output[name][...], group[name][...])

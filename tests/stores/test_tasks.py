@@ -231,5 +231,9 @@ def test_plans_of_other_versions_and_of_files_are_refused():
     np.save("x.npy", X)
     with pytest.raises(AnydmlError, match="--plan needs an array in chunks"):
         stores.plan_tasks("p.json", "x.npy", "y.npy")
+    Path("file").touch()
+    with pytest.raises(AnydmlError, match=r"p.json: cannot be written"):
+        stores.plan_tasks("file/p.json", "x.zarr", "z.zarr")
+    assert not [*Path().glob(".z*")]
     with pytest.raises(AnydmlError, match="tasks must be a number of tasks, at least 1"):
         stores.plan_tasks("p.json", "x.zarr", "y.zarr", 0)

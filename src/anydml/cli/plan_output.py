@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from anydml.cli.command import with_options
-from anydml.cli.output import print_line
+from anydml.cli.output import print_line, warn
 from anydml.errors import ModelError
 from anydml.text import bytes_text, count_noun, escape_controls
 
@@ -164,6 +164,10 @@ class PlanOutput:
     def _describe(self, plan: Plan) -> None:
         for line in str(plan).splitlines():
             self._say(line)
+        for remark in () if self._says or self._as_json else plan.remarks:
+            # Also said if quiet: an array that cannot be read.
+            if remark.startswith('leaves out "'):
+                warn(f"{plan.name} {remark}")
 
     def _say(self, line: str) -> None:
         if self._says:

@@ -18,12 +18,17 @@ CREDENTIALS = (
 _ASKS_FOR_CREDENTIALS = re.compile(r"169\.254\.(169|170)\.|metadata\.google\.internal|credential", re.IGNORECASE)
 """Addresses of cloud machines that give credentials, and the word."""
 
+UNREACHABLE = "no server answers: check the address, and whether this machine is online"
+"""Advice where no server was reached."""
+
 
 def first_line(error: Exception) -> str:
     """Return the first line of an error of obstore, which may hold a page of a server's answer."""
     lines = str(error).strip().splitlines()
     line = lines[0][:300] if lines else type(error).__name__
-    return f"{CREDENTIALS} ({line})" if _ASKS_FOR_CREDENTIALS.search(str(error)) else line
+    if _ASKS_FOR_CREDENTIALS.search(str(error)):
+        return f"{CREDENTIALS} ({line})"
+    return f"{UNREACHABLE} ({line})" if "error sending request" in str(error) else line
 
 
 def store_of(scheme: str, root: str) -> Any:
@@ -31,9 +36,8 @@ def store_of(scheme: str, root: str) -> Any:
     if scheme == "memory":
         return _memory(root)
     # Credentials and servers may change while a process runs.
-    return _store_by(
-        scheme, root, tuple([variable for variable in os.environ.items() if variable[0].startswith(_SETTINGS)])
-    )
+    settings = [(name, os.environ[name]) for name in os.environ if name.startswith(_SETTINGS)]
+    return _store_by(scheme, root, tuple(settings))
 
 
 _SETTINGS = ("AWS_", "AZURE_", "GOOGLE_", "SERVICE_ACCOUNT", "HF_")

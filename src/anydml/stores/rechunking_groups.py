@@ -76,8 +76,14 @@ def rechunk_group(
     stores = [open_zarr(source / name) for name in chosen]
     indices = [sliced.get(name, (...,)) for name in chosen]
     targets: list[ZarrTarget] = []
-    for (name, sizes), store, index in zip(chosen.items(), stores, indices, strict=True):
-        shape = np.broadcast_to(np.int8(), store.shape)[index].shape
+    shapes = [
+        np.broadcast_to(np.int8(), store.shape)[index].shape for store, index in zip(stores, indices, strict=True)
+    ]
+    if chunks is not None and not isinstance(chunks, Mapping) and not shards:
+        chosen |= _within(
+            {name: shape for name, shape in zip(chosen, shapes, strict=True) if name in requested}, chunks
+        )
+    for (name, sizes), store, shape in zip(chosen.items(), stores, shapes, strict=True):
         if 0 in shape and 0 not in store.shape:
             raise BindingError(
                 f"rechunk: {place}: slices select no element of {show(name)}, whose shape is {[*store.shape]}"
@@ -182,6 +188,16 @@ def _choose(
         of_rank = "" if sizes is None else f" of {count_noun(len(sizes), 'axis')}"
         raise place.error(f"has no array{of_rank} beside coordinates; it has {ranks}; name arrays by --chunks NAME=N,…")
     return dict.fromkeys(selected, chunks)
+
+
+def _within(shapes: Mapping[str, tuple[int, ...]], chunks: Sizes) -> dict[str, Sizes]:
+    """Return chunks no larger than each array, along axes along which the largest array is no smaller than a chunk."""
+    largest = [max(sizes) for sizes in zip(*shapes.values(), strict=True)]
+
+    def size_within(size: int, chunk: Any, most: int) -> Any:
+        return min(chunk, size or chunk) if isinstance(chunk, (int, np.integer)) and chunk <= most else chunk
+
+    return {name: [*map(size_within, shape, chunks, largest)] for name, shape in shapes.items()}
 
 
 def array_remarks(store: ZarrStore, new: ZarrTarget, shards: Sequence[int] | None) -> list[str]:

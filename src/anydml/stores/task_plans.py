@@ -9,6 +9,7 @@ import math
 import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -75,8 +76,8 @@ def plan_tasks(
     written = Path(path_text("plan_tasks", file))
     place = JsonPath(str(written))
     if tasks is not None and (isinstance(tasks, bool) or not isinstance(tasks, int) or tasks < 1):
-        raise BindingError(f"plan_tasks: tasks must be a number of tasks, at least 1, not {tasks!r:.40}")
-    paths = [str(absolute_path(locate_inside("plan_tasks", path))) for path in (source, target)]
+        raise BindingError(f"{place}: tasks must be a number of tasks, at least 1, not {tasks!r:.40}")
+    paths = [str(absolute_path(locate_inside("rechunk", path))) for path in (source, target)]
     plan = rechunk(paths[0], paths[1], **options)
     if not isinstance(plan.blocking, GridBlocking):
         raise BindingError(
@@ -88,10 +89,12 @@ def plan_tasks(
     groups = _groups(plan, tasks or min(count, len(plan.blocks)) or 1)
     digest = _digest_in(written, work, groups) or f"{plan.digest()}-{uuid.uuid4().hex}"
     report = {"anydml": __version__, "digest": digest, "work": work, "source": paths[0], "target": paths[1]}
+    part = written.with_name(f".{written.name}.anydml-part")
     try:
-        begin(plan, digest)
-        part = written.with_name(f".{written.name}.anydml-part")
+        written.parent.mkdir(parents=True, exist_ok=True)
         with part.open("w", encoding="utf-8") as out:
+            # Outputs are begun only if the file can be written.
+            begin(plan, digest)
             out.write(f'{json.dumps({**report, "options": options})[:-1]}, "tasks": [\n')
             for task_number, blocks in enumerate(groups):
                 out.write((",\n" if task_number else "") + json.dumps(_describe(plan, task_number, blocks)))
@@ -99,6 +102,9 @@ def plan_tasks(
         part.replace(written)
     except OSError as error:
         raise place.error(f"cannot be written: {error.strerror or error}") from None
+    finally:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
     idle = sum(not blocks for blocks in groups)
     blocks_there = f"there {'is' if len(plan.blocks) == 1 else 'are'} only {count_noun(len(plan.blocks), 'block')}"
     explanation = f"; {idle} of them {'has' if idle == 1 else 'have'} nothing to do: {blocks_there}" if idle else ""
@@ -133,7 +139,7 @@ def run_task(file: str | os.PathLike[str], number: int, progress: bool | Callabl
     tasks = document["tasks"]
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(tasks):
         raise BindingError(
-            f"run_task: {place} has {count_noun(len(tasks), 'task')}, numbered from 0: there is no task {number!r:.20}"
+            f"{place} has {count_noun(len(tasks), 'task')}, numbered from 0: there is no task {number!r:.20}"
         )
     first, last = tasks[number]["blocks"]
     write_task(plan, str(document["digest"]), number, range(first, last), progress)
@@ -202,7 +208,7 @@ def _read_plan(name: str, file: str | os.PathLike[str]) -> tuple[Plan, Mapping[s
     if isinstance(plan.blocking, GridBlocking):
         plan.blocking = plan.blocking.divided(len(block_ranges))
     if _work_digest(plan) != work or any(not 0 <= first <= last <= len(plan.blocks) for first, last in block_ranges):
-        raise BindingError(f"{name}: {place}: {source} has changed since the plan was made: plan it again")
+        raise BindingError(f"{place}: {source} has changed since the plan was made: plan it again")
     return plan, document, place
 
 

@@ -107,7 +107,8 @@ def connect(scheduler: str) -> Iterator[Any]:
         raise ModelError(f'{scheduler}: a Dask scheduler needs Dask: pip install "anydml[dask]"') from None
     try:
         client = distributed.Client(scheduler, timeout=SECONDS_TO_ANSWER, set_as_default=False)
-    except (OSError, TimeoutError, ValueError) as error:
+    except Exception as error:
+        # Each kind of address has errors of its own.
         raise ModelError(
             f"{scheduler}: no Dask scheduler answers: {_one_line(error)}; name one such as tcp://10.0.0.1:8786"
         ) from None
