@@ -378,7 +378,7 @@ def test_arrays_that_cannot_be_read_are_not_said_to_be_the_same(tmp_path, capsys
     assert ('"v" is only in the first' in text) == (second == "copied")
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(data=st.data())
 def test_filters_that_h5py_alone_has(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("lzf")
@@ -388,9 +388,11 @@ def test_filters_that_h5py_alone_has(tmp_path_factory, data):
     filters = {"compression": "lzf", "shuffle": data.draw(st.booleans()), "fletcher32": data.draw(st.booleans())}
     if dtype == ">i4" and data.draw(st.booleans()):
         filters = {"scaleoffset": 0}
-    # LZF leaves out random chunks, which it does not shrink.
-    most = data.draw(st.sampled_from((1, 5, 1 << 30)))
-    elements = np.random.default_rng(0).integers(0, most, shape).astype(dtype)
+    rng = np.random.default_rng(0)
+    elements = rng.integers(0, data.draw(st.sampled_from((1, 5))), shape).astype(dtype)
+    if dtype in ("u1", "<f8"):
+        # LZF leaves out chunks that it does not shrink.
+        elements = rng.integers(0, 256, elements.nbytes, np.uint8).view(dtype).reshape(shape)
     with h5py.File(folder / "x.h5", "w") as file:
         file.create_dataset("x", data=elements, chunks=chunks, maxshape=[None for _ in shape], **filters)
     plan = stores.rechunk(folder / "x.h5/x", folder / "y.zarr", shape, memory="2MB")

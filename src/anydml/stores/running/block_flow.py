@@ -39,6 +39,8 @@ class BlockFlow:
     ) -> None:
         self._numbers, self._rooms, self._begin, self._finished = iter(numbers), [*rooms], begin, finished
         self._next = next(self._numbers, None)
+        # If all blocks were read at once, all would then be written at once, and requests would wait in turn.
+        self._reading, self._max_reading = 0, max(2, (len(self._rooms) + 1) // 2)
         self._most, self._in_turn, self._was_read, self._is_broken = max_tasks, in_turn, was_read, False
         self._changed = threading.Condition()
         # Each pair is for tasks that read, and tasks that write. One thread at a time takes a task of either kind.
@@ -75,7 +77,8 @@ class BlockFlow:
     def _has_reads(self) -> bool:
         """Whether there is a block to read, or room for another one."""
         waits = self._in_turn and self._under_way[False]
-        return bool(self._blocks[False] or (self._rooms and self._next is not None and not waits))
+        has_room = self._rooms and self._next is not None and self._reading < self._max_reading
+        return bool(self._blocks[False] or (has_room and not waits))
 
     def _run(self, writes: bool) -> None:
         try:
@@ -101,9 +104,10 @@ class BlockFlow:
                 # Another thread took the last task of the block before, after this one was told to read.
                 if self._in_turn and self._under_way[False] > 1:
                     return None, None
-                block_number, room = self._next, self._rooms.pop() if self._rooms else None
-                if block_number is None or room is None:
+                if not self._rooms or self._next is None or self._reading == self._max_reading:
                     return None, None
+                block_number, room = self._next, self._rooms.pop()
+                self._reading += 1
                 self._next = next(self._numbers, None)
             blocks.append(_Block(block_number, room, self._begin(block_number, room)))
         if not blocks:
@@ -129,6 +133,7 @@ class BlockFlow:
             if writes:
                 self._rooms.append(block.room)
             else:
+                self._reading -= 1
                 self._blocks[True].append(block)
 
 
