@@ -401,3 +401,21 @@ def test_filters_that_h5py_alone_has(tmp_path_factory, data):
     with h5py.File(folder / "x.h5") as file:
         np.testing.assert_array_equal(zarr.open_array(folder / "y.zarr", mode="r")[...], file["x"][...])
     np.testing.assert_array_equal(stores.open(folder / "x.h5/x").read(), elements)
+
+
+def test_numbers_in_other_forms_than_those_of_numpy_are_refused(tmp_path):
+    integer, number = h5py.h5t.NATIVE_INT32.copy(), h5py.h5t.IEEE_F32LE.copy()
+    integer.set_precision(24)
+    number.set_fields(31, 26, 5, 0, 26)
+    record = h5py.h5t.create(h5py.h5t.COMPOUND, 4)
+    record.insert(b"a", 0, integer)
+    types = {"i": integer, "f": number, "r": record, "plain": h5py.h5t.STD_I16BE}
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        for name, kind in types.items():
+            h5py.h5d.create(file.id, name.encode(), kind, h5py.h5s.create_simple((4,)))
+        file["plain"][...] = file["i"][...] = [1, -2, 3, -4]
+    plan = stores.rechunk(tmp_path / "x.h5", tmp_path / "y", zarr_format=3)
+    left = [remark for remark in plan.remarks if "has numbers in a form that NumPy lacks" in remark]
+    assert [remark.partition(",")[0] for remark in left] == [f'leaves out "{name}"' for name in "fir"]
+    plan.run()
+    np.testing.assert_array_equal(zarr.open_array(tmp_path / "y/plain", mode="r")[...], [1, -2, 3, -4])

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from anydml.files.json_path import JsonPath, show
-from anydml.stores.formats.hdf5_chunks import CODEC, DecodedChunk
+from anydml.stores.formats.hdf5_chunks import CODEC, DecodedChunk, has_bytes_of_numpy
 from anydml.stores.formats.references import Object, Range, References
 from anydml.stores.formats.zarr_metadata import DIMENSIONS
 
@@ -140,6 +140,11 @@ def _dataset(data: Any, path: Path, attributes: Mapping[str, Any]) -> Iterator[t
         )
     if dtype.names is not None and np.dtype([(name, dtype[name]) for name in dtype.names]) != dtype:
         raise ValueError(f"is of dtype {dtype}, which has bytes between its fields")
+    if not has_bytes_of_numpy(data.id.get_type()):
+        raise ValueError(
+            f"has numbers in a form that NumPy lacks, which h5py converts to {dtype}: write it as Zarr by h5py and "
+            "zarr-python"
+        )
     if data.is_virtual or data.external:
         raise ValueError("lies in other files: copy its elements into this one by h5py")
     codecs, chunks = _codecs(data, dtype), _chunks(data)

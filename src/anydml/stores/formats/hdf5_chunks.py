@@ -1,4 +1,4 @@
-"""Chunks of HDF5 datasets that h5py decodes, because their filters are not among the codecs of numcodecs."""
+"""HDF5 datasets whose bytes are not elements: h5py decodes chunks whose filters are not among numcodecs' codecs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import struct
 import zlib
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,19 @@ CODEC = {"id": "zlib", "level": 1}
 
 MAX_STORED = 0xFFFF
 """Maximum size in bytes of a block of a zlib stream that is not compressed."""
+
+
+def has_bytes_of_numpy(file_type: Any) -> bool:
+    """Whether numbers of a type of HDF5 have the bytes of NumPy's; integers of 24 bits, for example, have not."""
+    import h5py
+
+    if isinstance(file_type, h5py.h5t.TypeCompoundID):
+        members = range(file_type.get_nmembers())
+        return all(has_bytes_of_numpy(file_type.get_member_type(member)) for member in members)
+    if isinstance(file_type, (h5py.h5t.TypeEnumID, h5py.h5t.TypeArrayID)):
+        return has_bytes_of_numpy(file_type.get_super())
+    is_number = isinstance(file_type, (h5py.h5t.TypeIntegerID, h5py.h5t.TypeFloatID))
+    return not is_number or bool(file_type == h5py.h5t.py_create(file_type.dtype))
 
 
 class DecodedChunk(NamedTuple):
