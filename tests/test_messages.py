@@ -220,7 +220,7 @@ def test_a_checkpoint_where_one_tensor_is_meant(tmp_path):
         (
             "m.json",
             b'{"a": {',
-            'm.json: line 1, column 8: the file ends here, and a "key" or } is missing',
+            'm.json: line 1, column 8: the file ends here, and a "key" or }} is missing',
         ),
         (
             "m.json",
