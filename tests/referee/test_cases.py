@@ -233,6 +233,6 @@ def test_a_file_of_another_kind_is_refused(tmp_path):
 
 
 def test_nothing_is_left_of_an_operator_without_cases(tmp_path):
-    with pytest.raises(ModelError, match="there are no cases of 'Slize'; did you mean Slice"):
+    with pytest.raises(ModelError, match="there are no cases of 'Slize'; did you mean Size"):
         write_cases(make_cases(["Slize"], 1, seed=1), tmp_path / "new")
     assert not (tmp_path / "new").exists()
