@@ -104,7 +104,7 @@ def row(name: str) -> str:
 
 def table() -> str:
     """The sentence and the table."""
-    head = "| work | cases | median × | least × | measured |\n|---|--:|--:|---|---|\n"
+    head = "| work | cases | median × | least × (below 1: slower) | measured |\n|---|--:|--:|---|---|\n"
     return headline() + head + "".join(row(name) for name in GRIDS if (RESULTS / f"{name}.json").exists())
 
 

@@ -1,8 +1,9 @@
-"""The lists of docs/reference.md: each public name with its signature and the first paragraph of its docstring."""
+"""The lists of docs/reference.md: names and members, with signatures and the first paragraphs of docstrings."""
 
 from __future__ import annotations
 
 import enum
+import functools
 import importlib
 import inspect
 import re
@@ -17,6 +18,7 @@ OPERATOR = re.compile(r" \((?:DML_OPERATOR_(\w+)|com\.microsoft (\w+), version 1
 WORD_START = re.compile(r"(?<=[a-z])(?=[A-Z])")
 NAMED_DEFAULT = re.compile(r"<(?:built-in function )?(\w+(?:\.\w+)?)(?:: [^<>]+)?>")
 OTHER_DEFAULT = re.compile(r"<function .*>(?=[,)])")
+SELF = re.compile(r"^\((?:self|cls)(?:, )?")
 SECTIONS = {
     "anydml.device": "devices",
     "anydml.errors": "errors",
@@ -30,7 +32,10 @@ SECTIONS = {
 }
 """The sections of the names in `anydml` that are neither functions nor operator descs, by defining module."""
 
-RETURNED = ("anydml.stores", "anydml.dxdispatch", "anydml.explain", "anydml.tracing")
+INTERNAL = {"by_file", "call_in_python", "lowered"}
+"""Members that other modules of anydml call, and users do not."""
+
+RETURNED = ("anydml.stores", "anydml.dxdispatch", "anydml.explain", "anydml.tracing", "anydml.slim", "anydml.proving")
 """Modules whose objects come from functions: users do not call their classes."""
 
 
@@ -42,8 +47,31 @@ def names(section: str) -> str:
     for name in sorted(module.__all__, key=str.lower):
         value = getattr(module, name)
         if _is_listed(name, value, module) and (is_module or _section(value) == section):
-            entries.append(f"- {_entry(name, value)}\n")
+            entries += [f"- {_entry(name, value)}\n", *(f"    - {member}\n" for member in _members(value))]
     return "".join(entries)
+
+
+def _members(value: Any) -> list[str]:
+    """Return the entries of a class's methods and properties; those of every desc are listed once, by OperatorDesc."""
+    if not isinstance(value, type) or issubclass(value, enum.Enum | Exception) or value in REGISTRY.values():
+        return []
+    entries = []
+    for name in dir(value):
+        owner = next((kind for kind in value.__mro__ if name in vars(kind)), value)
+        member = vars(owner).get(name)
+        is_inherited = owner is OperatorDesc and value is not OperatorDesc
+        if name.startswith("_") or name in INTERNAL or is_inherited or not owner.__module__.startswith("anydml"):
+            continue
+        method = member.__func__ if isinstance(member, classmethod | staticmethod) else member
+        if inspect.isfunction(method):
+            entries.append(f"`.{name}{SELF.sub('(', _signature(method))}`: {_summary(member)}")
+        elif isinstance(member, property | functools.cached_property):
+            entries.append(f"`.{name}`: {_summary(member)}")
+    return entries
+
+
+def _summary(value: Any) -> str:
+    return " ".join((inspect.getdoc(value) or "").partition("\n\n")[0].split()).replace("``", "`")
 
 
 def _section(value: Any) -> str:
@@ -62,11 +90,11 @@ def _is_listed(name: str, value: Any, module: ModuleType) -> bool:
 
 
 def _entry(name: str, value: Any) -> str:
-    summary = " ".join((inspect.getdoc(value) or "").partition("\n\n")[0].split())
+    summary = _summary(value)
     page = _operator_page(value, summary)
     arguments = _signature(value) if _is_called(value) else ""
     title = f"[`{name}`](operators/{page}.md)`{arguments}`" if page else f"`{name}{arguments}`"
-    return f"{title}: {OPERATOR.sub('', summary).replace('``', '`')}{_values(value)}"
+    return f"{title}: {OPERATOR.sub('', summary)}{_values(value)}"
 
 
 def _operator_page(value: Any, summary: str) -> str | None:

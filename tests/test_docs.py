@@ -252,8 +252,8 @@ def test_every_public_name_is_in_the_reference(module, name):
 def test_every_listed_name_says_what_it_is(section):
     entries = LISTS[section].strip().splitlines()
     assert entries
-    for entry in entries:
-        assert re.match(r"- (\[`\w+`\]\(operators/\w+\.md\)(`\(.*?\)`)?|`\w+(\(.*?\))?`): \S.* \S", entry), entry
+    for entry in map(str.strip, entries):
+        assert re.match(r"- (\[`\w+`\]\(operators/\w+\.md\)(`\(.*?\)`)?|`\.?\w+(\(.*?\))?`): \S.* \S", entry), entry
         assert " at 0x" not in entry, "its signature has an address of memory, which is another in each process"
 
 
