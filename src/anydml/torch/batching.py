@@ -25,7 +25,7 @@ def split_training(
         ValueError: `split` is batched, which would make the results ragged.
     """
     if in_dims[1] is not None:
-        raise ValueError("SplitTraining: split is batched by vmap: parts of different sizes have no common shape")
+        raise ValueError("split_training: split is batched by vmap: parts of different sizes have no common shape")
     x, axis = batch_first(x, in_dims[0], axis)
     parts = call("split_training", x, split, axis, num_outputs)
     return parts, [0] * len(parts)

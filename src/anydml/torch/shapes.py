@@ -117,7 +117,7 @@ def _check(function: Function, values: Sequence[Any]) -> None:
 
 def _split_training(x: Any, split: Any, axis: int = 0, num_outputs: int | None = None) -> list[Any]:
     """Return equal parts, or parts whose sizes are new symbols that add up to the size of the axis."""
-    name = "SplitTraining"
+    name = "split_training"
     _adapter(name, "x", x)
     axis = infer.axis_of(name, x.ndim, axis)
     axis_size = x.shape[axis]
