@@ -22,7 +22,7 @@ from anydml.engines.cuda import engine, launch, operands, plan
 from anydml.engines.cuda.arrays import DeviceArrays, block_starts
 from anydml.engines.numpy.engine import NumpyProgram
 from anydml.functions.call_plans import PLANS
-from anydml.functions.function_lowering import lowered
+from anydml.functions.function_lowering import lower_function
 from anydml.moves import simplify
 from anydml.operators.registry import FUNCTIONS
 from anydml.tensor import Layout
@@ -192,7 +192,7 @@ def check_parts(rng, count, is_equal, size, rows):
     block = gpu.put(np.zeros(starts[-1] * size, np.uint8))
     gpu.written[:] = 0
     layouts = [Layout.packed(shape, size) for shape in shapes]
-    program = lowered("split", FUNCTIONS["split"], [Layout.of(x)], [], layouts, (tuple(sizes), 1))
+    program = lower_function("split", FUNCTIONS["split"], [Layout.of(x)], [], layouts, (tuple(sizes), 1))
     DeviceArrays(0).compile_program(program, shapes, size).run((x, block))
     whole = block.view((np.void, size))
     in_block = [whole[s : s + p.size].reshape(p.shape) for s, p in zip(starts, parts, strict=False)]

@@ -4,7 +4,7 @@ import numpy as np
 
 from anydml.moves import Access, Fill, Lookup, Move, Operand, Program
 from anydml.moves.dependencies import reads_what_it_writes
-from anydml.moves.move import extent
+from anydml.moves.move import byte_range
 from anydml.moves.simplify import is_injective
 
 SPACE = 480
@@ -104,7 +104,7 @@ class Draw:
         if not is_destination:
             strides = [0 if rng.random() < 0.1 else stride for stride in strides]
         access = Access(operand, 0, tuple(strides), tuple(lookups))
-        first, end = extent(access, sizes, element)
+        first, end = byte_range(access, sizes, element)
         if end - first > self.space:
             return None
         offset = int(rng.integers(0, self.space - (end - first) + 1)) - first + self.space

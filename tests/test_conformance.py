@@ -23,7 +23,7 @@ from anydml.referee import judge
 from anydml.referee.anydml_engine import DESC
 from anydml.referee.case_folders import ABOUT, DATA, MODEL
 from anydml.referee.directml.model_folders import StoredDirectml
-from anydml.referee.outside import PRINTED
+from anydml.referee.external_engines import PRINTED
 from anydml.referee.schema_texts import element_type
 
 FOLDER = Path(__file__).resolve().parents[2] / "shared" / "conformance"

@@ -12,7 +12,17 @@ import anydml as dml
 HEAVY = {"numba", "llvmlite", "torch", "triton", "onnx", "onnxruntime", "click", "rich", "pydantic"}
 OPTIONAL = {"dask": "dask", "onnx": "onnx", "proving": "onnx", "slim": "onnx", "torch": "torch"}
 NAMES = {
-    *("DataType", "TensorDesc", "TensorFlags", "FeatureLevel", "Device", "DescError", "BindingError", "ModelError"),
+    *(
+        "DataType",
+        "TensorDesc",
+        "TensorFlags",
+        "FeatureLevel",
+        "Device",
+        "AnydmlError",
+        "DescError",
+        "BindingError",
+        "ModelError",
+    ),
     *("SplitOperatorDesc", "JoinOperatorDesc", "SliceOperatorDesc", "Slice1OperatorDesc", "GatherOperatorDesc"),
     *("split", "join", "slice", "slice1", "gather", "split_training", "concat_training"),
 }

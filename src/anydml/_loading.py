@@ -19,10 +19,10 @@ def _dask() -> Any:
     return dask
 
 
-def _explain(thing: Any, **options: Any) -> Any:
+def _explain(subject: Any, **options: Any) -> Any:
     from anydml.explain import explain
 
-    return explain(thing, **options)
+    return explain(subject, **options)
 
 
 def _plan(*arguments: Any) -> Any:

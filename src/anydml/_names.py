@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.threads import get_num_threads, set_num_threads
-from anydml.errors import BindingError, DescError, FuseError, ModelError
+from anydml.errors import AnydmlError, BindingError, DescError, FuseError, ModelError
 from anydml.explain import explain
 from anydml.feature_level import FeatureLevel
 from anydml.functions.copying import copy
@@ -22,6 +22,7 @@ else:
     globals().update({name: getattr(functions, name) for name in FUNCTIONS})
 
 __all__ = [  # noqa: PLE0604  # the registry's keys are names
+    "AnydmlError",
     "AxisDirection",
     "BindingError",
     "DataType",

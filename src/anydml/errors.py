@@ -10,13 +10,20 @@ import os
 
 
 class AnydmlError(ValueError):
-    """Base class of anydml's exceptions.
+    """Base class of anydml's exceptions: one `except` for whatever anydml refuses.
 
     Args:
         message: one line: operator, field, values, and how to fix the call.
         operator: the operator's name, such as ``"DML_SPLIT"``, if known.
         field: the field's name in DirectML's spelling, such as ``"OutputTensors[1].Sizes"``, if known.
         rule: the rule that was broken, as a sentence, if known. It is appended to messages that suggest no fix.
+
+    Examples:
+        >>> try:
+        ...     dml.flip(np.arange(4), axis=3)
+        ... except dml.AnydmlError as error:
+        ...     print(error.operator, error.field)
+        flip axis
     """
 
     operator: str | None

@@ -40,7 +40,7 @@ _OTHER_NAMES = {
     "dml.copy(x)": "ascontiguousarray contiguous clone identity",
     "dml.fill(x, value), of x's shape and dtype": "full full_like zeros zeros_like ones ones_like fill_",
     "dml.sequence(x, start, delta), of x's shape and dtype": "arange range iota",
-    "dml.diagonal_matrix(x, value, begin, end), which fills a band of diagonals": "triu tril eye band_part",
+    "dml.diagonal_matrix(x, value, begin, end), which fills a band of diagonals": "eye band_part",
     "dml.where(condition, x, y)": "select masked_fill",
     "dml.nonzero_coordinates(x)": "argwhere nonzero flatnonzero",
     "dml.compress(condition, x)": "extract masked_select boolean_mask",

@@ -81,9 +81,9 @@ def holds(condition: Any) -> bool:
     return bool(expect_true(condition))
 
 
-def are_equal(sizes: Sequence[Any], others: Sequence[Any]) -> bool:
+def are_equal(sizes: Sequence[Any], other_sizes: Sequence[Any]) -> bool:
     """Whether two shapes are equal."""
-    return len(sizes) == len(others) and all(holds(a == b) for a, b in zip(sizes, others, strict=True))
+    return len(sizes) == len(other_sizes) and all(holds(a == b) for a, b in zip(sizes, other_sizes, strict=True))
 
 
 def are_at_least(min_size: int, sizes: Sequence[Any]) -> bool:

@@ -15,7 +15,7 @@ from anydml.cli import anydml, main
 from anydml.cli.command import Command, all_commands
 from anydml.cli.output import AnyPath, LocalPath
 from anydml.dxdispatch import jsonc
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 
 COMMANDS = {" ".join(path): command for path, command in all_commands(anydml)}
 READERS = {
@@ -242,7 +242,7 @@ def test_a_model_is_read_from_standard_input_as_from_a_file(ran, piped, name, ki
 def test_paths_in_a_piped_model_start_from_the_current_folder(ran, piped):
     numpy = pytest.importorskip("numpy")
     numpy.save("x.npy", numpy.arange(4, dtype=numpy.float32))
-    model = jsonc.loads((EXAMPLES / "gather_1.json").read_text(), JsonPath("gather_1.json"))
+    model = jsonc.loads((EXAMPLES / "gather_1.json").read_text(), Location("gather_1.json"))
     model["resources"]["input"]["initialValues"] = {"sourcePath": "x.npy"}
     piped(json.dumps(model).encode())
     code, out, err = ran("run", "-", "-q", "--json")

@@ -6,12 +6,12 @@ import pytest
 
 from anydml.dxdispatch.json_descs import parse_desc, parse_operator_type
 from anydml.errors import ModelError
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 from anydml.operators import REGISTRY
 from anydml.operators.unsupported import why_refused
 from anydml.tensor import DataType
 
-HERE = JsonPath("m.json", "d")
+HERE = Location("m.json", "d")
 ROW = {"DataType": "FLOAT32", "Sizes": [1, 1, 1, 4]}
 
 

@@ -6,13 +6,13 @@ import pytest
 
 from anydml.dxdispatch.json_descs import parse_desc, parse_operator_type, parse_tensor
 from anydml.errors import ModelError
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 from anydml.operators import REGISTRY, SliceOperatorDesc, SplitOperatorDesc, SplitTrainingOperatorDesc
 from anydml.operators.enums import AxisDirection, DepthSpaceOrder, InterpolationMode, PaddingMode, ScaleBias, Size2D
 from anydml.operators.problem import camel
 from anydml.tensor import DataType, TensorDesc, TensorFlags
 
-HERE = JsonPath("m.json", "d")
+HERE = Location("m.json", "d")
 F32 = {"DataType": "FLOAT32", "Sizes": [6]}
 T6 = TensorDesc(DataType.FLOAT32, [6])
 T3 = TensorDesc(DataType.FLOAT32, [3])

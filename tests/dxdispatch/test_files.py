@@ -9,7 +9,7 @@ from anydml import dxdispatch
 from anydml.errors import ModelError
 from anydml.files import npy
 from anydml.files.folder import write_whole
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 
 
 def write(**fields):
@@ -118,7 +118,7 @@ def test_half_a_file_is_never_found_under_the_name(tmp_path):
         raise OSError(28, "No space left on device")
 
     with pytest.raises(ModelError, match="cannot be written: No space left on device"):
-        write_whole(target, fail, JsonPath("m.json"))
+        write_whole(target, fail, Location("m.json"))
     assert target.read_bytes() == b"before"
     assert list(tmp_path.iterdir()) == [target]
 
@@ -169,4 +169,4 @@ def test_images_are_neither_read_nor_written(folder, name):
 
 def test_an_npy_file_that_cannot_be_opened(tmp_path):
     with pytest.raises(ModelError, match=r"m\.json: .*c\.npy cannot be read: No such file"):
-        npy.read_header(tmp_path / "c.npy", JsonPath("m.json"))
+        npy.read_header(tmp_path / "c.npy", Location("m.json"))

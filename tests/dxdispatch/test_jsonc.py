@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from anydml.dxdispatch.jsonc import loads
 from anydml.errors import ModelError
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 
-HERE = JsonPath("m.json")
+HERE = Location("m.json")
 VALUES = st.recursive(
     st.none()
     | st.booleans()

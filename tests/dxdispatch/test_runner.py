@@ -13,7 +13,7 @@ from anydml.dxdispatch.model import Resource
 from anydml.dxdispatch.schedule import check_overlap, schedule
 from anydml.dxdispatch.steps import Range
 from anydml.errors import ModelError
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 
 
 @pytest.mark.parametrize("device", ["cpu", "reference"])
@@ -169,8 +169,8 @@ def test_scheduling_refuses_what_binding_would(pieces, inputs):
         for i, (a, n) in enumerate(pieces)
         for b, m in pieces[max(i + 1, inputs) :]
     )
-    resource = Resource(JsonPath("m.json"), "A", None, None, 64)
-    ranges = [Range(JsonPath("m.json", str(i)), str(i), resource, a, a + n) for i, (a, n) in enumerate(pieces)]
+    resource = Resource(Location("m.json"), "A", None, None, 64)
+    ranges = [Range(Location("m.json", str(i)), str(i), resource, a, a + n) for i, (a, n) in enumerate(pieces)]
     step = "DML_JOIN", ranges[:inputs], ranges[inputs:]
     if apart:
         check_overlap(*step, frozenset())

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from anydml.dxdispatch.json_numbers import array_of, fill_sequence, scalar_of
 from anydml.errors import ModelError
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 from anydml.tensor import DataType
 
-ROOT = JsonPath("m.json", "v")
+ROOT = Location("m.json", "v")
 INTEGERS = [t for t in DataType if t.dtype.kind in "iu"]
 
 
@@ -86,7 +86,7 @@ def test_integers_up_to_their_bounds(data_type):
 
 
 @pytest.mark.parametrize("wrong", [None, True, "1", "none", [1], {}, 1e400, 10**400])
-def test_what_is_no_number_is_named_by_its_place(wrong):
+def test_what_is_no_number_is_named_by_its_location(wrong):
     for data_type in DataType:
         with pytest.raises(ModelError, match=r"^m.json: v\[2\]: "):
             convert([1, 2, wrong], data_type)
@@ -99,7 +99,7 @@ def test_integers_are_never_read_from_floats(data_type, wrong):
         convert([wrong], data_type)
 
 
-def test_a_scalar_is_its_own_place():
+def test_a_scalar_is_its_own_location():
     with pytest.raises(ModelError, match=r"^m.json: v: must be a number"):
         scalar_of(None, DataType.FLOAT32, ROOT)
 

@@ -9,9 +9,9 @@ import pytest
 
 from anydml.errors import ModelError
 from anydml.files.folder import write_whole
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 
-HERE = JsonPath("m.json")
+HERE = Location("m.json")
 posix = pytest.mark.skipif(sys.platform == "win32", reason="permissions of POSIX")
 root = pytest.mark.skipif(getattr(os, "geteuid", lambda: 1)() != 0, reason="only root gives files away")
 

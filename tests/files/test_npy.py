@@ -14,10 +14,10 @@ from hypothesis.extra import numpy as hnp
 
 from anydml.errors import ModelError
 from anydml.files import npy
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 from anydml.tensor import DataType
 
-HERE = JsonPath("m.json", "here")
+HERE = Location("m.json", "here")
 DTYPES = [t.dtype.newbyteorder(order) for t in DataType for order in "<>"]
 
 

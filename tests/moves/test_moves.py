@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from anydml.moves import Access, Lookup, Move, extent, resolve, simplify
+from anydml.moves import Access, Lookup, Move, byte_range, resolve, simplify
 
 INDICES = {"int32": 5, "int64": 6, "uint32": 7, "uint64": 8}
 """Operands that hold indices, one a type."""
@@ -157,7 +157,7 @@ def test_extents_by_brute_force():
     for operands, given in random_moves():
         for access in (given.destination, given.source):
             spots = [address(access, c, operands) for c in itertools.product(*map(range, given.sizes))]
-            first, end = extent(access, given.sizes, given.element_size)
+            first, end = byte_range(access, given.sizes, given.element_size)
             assert first <= min(spots)
             assert max(spots) + given.element_size <= end
             if not access.lookups:

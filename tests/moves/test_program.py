@@ -66,7 +66,7 @@ def test_random_programs_are_varied():
             seen["gather"] += bool(source)
             seen["several"] += len(source) > 1 or len(move.destination.lookups) > 1
             seen["nested"] += any(lookup.lookups for lookup in (*source, *move.destination.lookups))
-            seen["skip"] += any(lookup.outside == "skip" for lookup in move.every_lookup())
+            seen["skip"] += any(lookup.outside == "skip" for lookup in move.all_lookups())
     assert all(seen[kind] > 60 for kind in ("fill", "scatter", "gather", "several", "nested", "skip")), seen
 
 

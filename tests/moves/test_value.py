@@ -197,7 +197,7 @@ def test_chains_are_varied_and_seldom_need_scratch():
         program, _, _, seen = random_chain([77, k])
         steps += seen
         scratch += program.scratch_bytes > 0
-        nested += any(lookup.lookups for move in program.moves for lookup in move.every_lookup())
+        nested += any(lookup.lookups for move in program.moves for lookup in move.all_lookups())
         for operand in program.operands:
             assert (operand.role == "scratch") == bool(operand.reason)
     assert min(steps.values()) > 60

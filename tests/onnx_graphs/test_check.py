@@ -104,7 +104,7 @@ def test_a_transformer_that_pytorch_exports(check):
     assert (said["model"], said["feature_level"]) == ("m.onnx", "DML_FEATURE_LEVEL_2_0")
     # Indices of 64 bits are given to DirectML as others.
     gathered = {name for name, desc in descs.items() if desc.OPERATOR == "DML_GATHER"}
-    assert {each["place"] for each in said["not_checked"]} == reasons.keys() | gathered
+    assert {each["location"] for each in said["not_checked"]} == reasons.keys() | gathered
     assert (said["conforming"], said["emulated"], said["problems"]) == (5, 1, [])
     # Without the size, nothing is left to check: no success.
     code, lines, _ = check(model)
@@ -240,12 +240,12 @@ def test_the_codes(check):
     assert code == 1
     assert lines[0] == "m.onnx: 1 movement node was not checked; 1 problem in 1 node"
     assert lines[1].startswith('m.onnx: node "Concat_0" (Concat): axis is 7, but the rank is 2')
-    assert lines[4] == "    Concat: 1 with problems"
-    assert lines[5] == (
+    assert lines[3] == "    Concat: 1 with problems"
+    assert lines[4] == (
         'm.onnx: 1 node is left out, because sizes are unknown (Transpose 1); first "Transpose_1": '
         'its sizes depend on node "Concat_0" (Concat), which breaks a rule'
     )
-    assert 'Transpose_1: not checked: its sizes depend on node "Concat_0" (Concat), which breaks a rule' in lines[6]
+    assert 'Transpose_1: not checked: its sizes depend on node "Concat_0" (Concat), which breaks a rule' in lines[5]
     invalid = parsed("g (float[2] x) => (float[A] y) { y = Identity (nothing) }")
     code, lines, err = check(invalid)
     assert (code, lines) == (2, [])
@@ -313,9 +313,9 @@ def test_shape_arithmetic_is_counted_apart(check):
     code, lines, _ = check(model, "--size", "N=2", "--feature-level", "2_1", "--json")
     said = json.loads(lines[0])
     assert code == 3
-    assert {each["place"] for each in said["not_checked"] if "emulates" in each["message"]} == {"data"}
+    assert {each["location"] for each in said["not_checked"] if "emulates" in each["message"]} == {"data"}
     assert [said[key] for key in ("conforming", "not_looked_at", "on_host", "emulated")] == [1, 1, 2, 1]
-    hosted = [each["place"] for each in said["not_checked"] if "only determines sizes" in each["message"]]
+    hosted = [each["location"] for each in said["not_checked"] if "only determines sizes" in each["message"]]
     assert hosted == ["own", "cut"]
 
 
@@ -459,7 +459,7 @@ def test_movement_in_bodies_is_not_looked_at(check, body):
     assert any("bodies are left out: " in line for line in lines)
     report = json.loads(check(parsed(f"g {body}", 17), "--json")[1][0])
     assert report["not_looked_at"] == 1
-    (left,) = (each for each in report["not_checked"] if each["place"] == "n")
+    (left,) = (each for each in report["not_checked"] if each["location"] == "n")
     assert re.fullmatch(r"its bodies were not checked, which have \d movement nodes?", left["message"])
 
 
@@ -476,7 +476,7 @@ def test_what_moves_apart_from_the_device_is_said(check):
     assert "m.onnx: 1 node not on the device (Transpose 1): it moves no element" in lines
     report = json.loads(check(model, "--json")[1][0])
     assert [report["conforming"], report["not_looked_at"]] == [1, 0]
-    assert {each["place"] for each in report["not_checked"]} == {"s", "f", "c", "w"}
+    assert {each["location"] for each in report["not_checked"]} == {"s", "f", "c", "w"}
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from anydml.tensor import Layout
 def boxes(height, width, first, end):
     """The moves that fill diagonals of a matrix of bytes."""
     matrix = Layout.packed((height, width), 1)
-    made = FUNCTIONS["diagonal_matrix"].lowered([matrix], [], [matrix], (None, first, end))
+    made = FUNCTIONS["diagonal_matrix"].lower([matrix], [], [matrix], (None, first, end))
     return [move for move in made.moves if isinstance(move.source, Fill)]
 
 

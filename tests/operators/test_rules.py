@@ -8,8 +8,8 @@ from drawn_calls import DRAW
 
 import anydml as dml
 from anydml.engines.numpy.engine import NumpyEngine
-from anydml.functions.function_lowering import lowered
-from anydml.functions.python_calls import checked_arguments
+from anydml.functions.function_lowering import lower_function
+from anydml.functions.python_calls import check_arguments
 from anydml.moves.composer import Composer
 from anydml.moves.value_maker import ValueMaker, ValueView
 from anydml.operators.registry import FUNCTIONS
@@ -27,7 +27,7 @@ def drawn(name, seed):
     rng = np.random.default_rng([seed, *name.encode()])
     function = FUNCTIONS[name]
     given, expected = DRAW[name](rng, DTYPES[seed % len(DTYPES)])
-    by_name = dict(zip([each.name for each in function.parameters], function.bound(given), strict=True))
+    by_name = dict(zip([each.name for each in function.parameters], function.with_defaults(given), strict=True))
     every = [by_name[each.name] for each in function.arrays]
     arrays = [*every[0]] if function.is_of_lists else every
     # Indices as calls have them: of few types, in native byte order.
@@ -35,7 +35,7 @@ def drawn(name, seed):
     kinds = [each.kind for each in function.arrays]
     for k in range(first, len(arrays)):
         arrays[k] = in_words(arrays[k]) if kinds[k] == "Indices" else np.asarray(arrays[k])
-    rest = checked_arguments(function, by_name, arrays[0], arrays[function.data_count(len(arrays)) :])
+    rest = check_arguments(function, by_name, arrays[0], arrays[function.data_count(len(arrays)) :])
     inferred = function.infer(function.label, [array.shape for array in arrays], rest)
     results = expected if isinstance(expected, list) else [expected[0] if isinstance(expected, tuple) else expected]
     assert inferred.shapes == [each.shape for each in results]
@@ -69,7 +69,7 @@ def test_moves_of_rules(name):
         rng, function, arrays, inferred, results = drawn(name, seed)
         outputs = [target(rng, result.shape, arrays[0].dtype) for result in results]
         layouts = [Layout.of(each) for each in arrays], [Layout.of(each) for each in outputs]
-        program = lowered(name, function, layouts[0], names(function, arrays), layouts[1], inferred.parameters)
+        program = lower_function(name, function, layouts[0], names(function, arrays), layouts[1], inferred.parameters)
         run(program, arrays, outputs)
         assert same(outputs, results), (name, seed)
         if name not in REWRITTEN:

@@ -76,7 +76,7 @@ def test_a_folder_is_read_by_every_door(s3, model, tmp_path, capsys):
     assert (tmp_path / "out" / "tokenizer.json").read_text() == "{}"
     again = stores.reshard(s3, tmp_path / "out")
     again.run()
-    assert again.was_there
+    assert again.already_complete
     assert anydml(capsys, "verify", s3, model)[0] == 0
     assert anydml(capsys, "stores", s3)[0] == 0
     assert anydml(capsys, "manifest", s3, tmp_path / "sums.json", "-q")[0] == 0

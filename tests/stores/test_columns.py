@@ -8,7 +8,7 @@ import safetensors.numpy
 from stores.test_opening import written
 
 from anydml import stores
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 from anydml.stores.formats.columns import FileTensors, digits_of
 from anydml.stores.formats.new_header import RankParts, make_header
 
@@ -35,7 +35,7 @@ def test_a_header_is_as_long_as_was_planned_and_says_what_was_given(seed):
     cuts = ['[[[0, 1]], "é\\""]', "[]"]
     part = rng.integers(0, 2, len(names))
     ranks = RankParts("parts", columns.names, columns.name, dict(enumerate(cuts)), part) if rng.random() < 0.7 else None
-    header, offsets, size = make_header(columns, metadata, JsonPath("x"), ranks)
+    header, offsets, size = make_header(columns, metadata, Location("x"), ranks)
     content = header.make()
     start = 8 + int.from_bytes(content[:8], "little")
     said = json.loads(content[8:])

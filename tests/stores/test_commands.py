@@ -211,12 +211,12 @@ def test_json_of_checkpoints(tmp_path, capsys):
     assert {each["name"] for each in planned["files"][0]["arrays"]} == {*tensors}
     assert 'leaves out 1 other file in the folder: "notes.h5"' in planned["remarks"]
     written = reported(capsys, "reshard", source, tmp_path / "out", "--tp", 2)
-    assert (written["written"], written["was_there"]) == (True, False)
+    assert (written["written"], written["already_complete"]) == (True, False)
     assert {Path(each["path"]): each["bytes"] for each in written["files"]} == {
         each: each.stat().st_size for each in (tmp_path / "out").glob("*.safetensors")
     }
     assert written["remarks"] == planned["remarks"]
-    assert reported(capsys, "reshard", source, tmp_path / "out", "--tp", 2)["was_there"]
+    assert reported(capsys, "reshard", source, tmp_path / "out", "--tp", 2)["already_complete"]
     same = reported(capsys, "verify", source, tmp_path / "out")
     assert (same["same"], same["differences"], same["tensors_compared"]) == (True, [], len(tensors))
     tensors["lm_head.weight"] = tensors["lm_head.weight"][:-1]

@@ -16,7 +16,7 @@ from safetensors.numpy import save_file
 import anydml as dml
 from anydml import stores
 from anydml.errors import ModelError
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 from anydml.stores.formats.pickle_reader import read_pickle
 
 RNG = np.random.default_rng(5)
@@ -276,7 +276,7 @@ def test_an_entry_without_a_name(tmp_path):
 def test_pickles_are_data():
     value = {"a": [1, 2.5, (True, None)], "b": {"c": b"x", "d": "ä"}, "e": 1 << 90}
     for protocol in range(2, 6):
-        found = read_pickle(pickle.dumps(value, protocol), JsonPath("x"))
+        found = read_pickle(pickle.dumps(value, protocol), Location("x"))
         assert dict(found)["a"] == value["a"]
         assert dict(dict(found)["b"])["d"] == "ä"
         assert dict(found)["e"] == 1 << 90

@@ -222,7 +222,7 @@ def test_a_file_that_says_where_elements_lie_is_watched(tmp_path, kind, door, mo
         os.utime(file)
         plan = stores.reshard(tmp_path / "in", tmp_path / "y", only=name, overwrite=True)
         plan.run()
-        assert not plan.was_there
+        assert not plan.already_complete
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -247,4 +247,4 @@ def test_of_two_at_once_one_writes_and_the_other_says_so(tmp_path, case, monkeyp
     assert sorted(os.listdir(tmp_path)) == sorted(CASES[case][:2])
     again = plan_of(tmp_path, case)
     again.run()
-    assert again.was_there
+    assert again.already_complete

@@ -17,7 +17,7 @@ from trust.children import environment
 import anydml as dml
 from anydml import stores
 from anydml.errors import BindingError, ModelError
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 from anydml.stores.formats.columns import FileTensors
 from anydml.stores.formats.new_header import make_header
 from anydml.stores.formats.safetensors import DTYPES, NAMES
@@ -26,7 +26,7 @@ from anydml.stores.formats.safetensors import DTYPES, NAMES
 def written(path, tensors, metadata=None):
     """A safetensors file of arrays, by the header that we write."""
     described = {name: (a.shape, a.dtype) for name, a in tensors.items()}
-    header, offsets, size = make_header(FileTensors.of(described), metadata or {}, JsonPath("x"))
+    header, offsets, size = make_header(FileTensors.of(described), metadata or {}, Location("x"))
     content = bytearray(header.make())
     content += bytes(size - len(content))
     for array, at in zip(tensors.values(), offsets.tolist(), strict=True):

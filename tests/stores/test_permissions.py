@@ -127,7 +127,7 @@ def test_an_output_that_was_edited_in_place(tmp_path, out):
     stores.rechunk("x.npy", out).run()
     again = stores.rechunk("x.npy", out)
     again.run()
-    assert again.was_there
+    assert again.already_complete
     path = tmp_path / out if out == "y.npy" else next((tmp_path / out / "c").rglob("0"))
     path = path if path.is_file() else next(each for each in (tmp_path / out / "c").rglob("*") if each.is_file())
     was = path.stat()

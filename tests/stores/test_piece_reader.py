@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 
 from anydml import stores
 from anydml.errors import ModelError
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 from anydml.stores.formats import piece_reader
 from anydml.stores.formats.torch_distributed import read_distributed
 
@@ -30,9 +30,9 @@ def parsed(monkeypatch):
     """The pieces that are parsed, as a list that grows."""
     found, real = [], piece_reader.read_torch
 
-    def read(path, place, start, length):
+    def read(path, location, start, length):
         found.append(start)
-        return real(path, place, start, length)
+        return real(path, location, start, length)
 
     monkeypatch.setattr(piece_reader, "read_torch", read)
     return found
@@ -63,10 +63,10 @@ def piece(folder, tensor):
 def test_each_byte_that_decides_is_looked_at(parsed, tmp_path):
     first, second = (piece(tmp_path, torch.arange(6.0).reshape(2, 3) + k) for k in range(2))
     (tmp_path / "pieces").write_bytes(first + second)
-    place = JsonPath("pieces")
+    location = Location("pieces")
     with piece_reader.PieceReader() as pieces:
-        pieces.read(tmp_path / "pieces", place, 0, len(first))
-        found = pieces.read(tmp_path / "pieces", place, len(first), len(second))
+        pieces.read(tmp_path / "pieces", location, 0, len(first))
+        found = pieces.read(tmp_path / "pieces", location, len(first), len(second))
         assert (found.read() == np.arange(6.0).reshape(2, 3) + 1).all()
         assert parsed == [0]
         with zipfile.ZipFile(io.BytesIO(second)) as archive:
@@ -78,7 +78,7 @@ def test_each_byte_that_decides_is_looked_at(parsed, tmp_path):
             (tmp_path / "pieces").write_bytes(first + changed)
             before = len(parsed)
             with suppress(ModelError, ValueError):
-                pieces.read(tmp_path / "pieces", place, len(first), len(second))
+                pieces.read(tmp_path / "pieces", location, len(first), len(second))
             if len(parsed) == before:
                 passed.append(at)
     # Only checksums, of 4 bytes each: one before the elements, and one for each record behind.
@@ -92,7 +92,7 @@ def test_a_piece_of_another_shape_is_parsed(parsed, tmp_path):
     with piece_reader.PieceReader() as pieces:
         at = 0
         for content, tensor in zip(contents, tensors * 2, strict=True):
-            found = pieces.read(tmp_path / "pieces", JsonPath("pieces"), at, len(content))
+            found = pieces.read(tmp_path / "pieces", Location("pieces"), at, len(content))
             store = found if hasattr(found, "read") else found.stores[""]
             np.testing.assert_array_equal(store.read(), tensor.numpy())
             at += len(content)

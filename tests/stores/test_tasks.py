@@ -95,7 +95,7 @@ def test_what_no_task_has_written_is_written_at_the_end(done, options):
     np.testing.assert_array_equal(read(), X[::-1] if "slices" in options else X)
     assert left() == ["y.zarr"]
     stores.run_task("plan.json", 0)
-    assert stores.finish_tasks("plan.json").was_there
+    assert stores.finish_tasks("plan.json").already_complete
     assert left() == ["y.zarr"]
     shutil.rmtree("y.zarr")
     for late in (lambda: stores.run_task("plan.json", 0), lambda: stores.finish_tasks("plan.json")):

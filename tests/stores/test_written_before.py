@@ -142,10 +142,10 @@ def test_plans_say_it_too(command):
         pytest.skip("one kind is enough")
     plan = stores.reshard([command[1]], command[2], shard_size="50")
     plan.run()
-    assert not plan.was_there
+    assert not plan.already_complete
     again = stores.reshard([command[1]], command[2], shard_size="50")
     again.run()
-    assert again.was_there
+    assert again.already_complete
     with pytest.raises(ModelError, match="exists already"):
         stores.reshard([command[1]], command[2], shard_size="50", memory="5kB").run()
 

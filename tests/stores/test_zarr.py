@@ -571,7 +571,7 @@ def test_the_same_arrays_in_another_order_are_another_plan(tmp_path):
     plan(inputs).run()
     again = plan(inputs)
     again.run()
-    assert again.was_there
+    assert again.already_complete
     with pytest.raises(dml.ModelError, match="exists already"):
         plan(inputs[::-1]).run()
     np.testing.assert_array_equal(stores.open(tmp_path / "out.zarr").read(), [1] * 4 + [2] * 4)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from anydml.dxdispatch import jsonc
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.json"))
 
@@ -74,7 +74,7 @@ def sparse_npy() -> dict[str, tuple[bytes, int]]:
 
 def hostile_text(rng: random.Random) -> bytes:
     """The text of one model file."""
-    model = jsonc.loads(rng.choice(EXAMPLES).read_text(encoding="utf-8"), JsonPath("example"))
+    model = jsonc.loads(rng.choice(EXAMPLES).read_text(encoding="utf-8"), Location("example"))
     for _ in range(rng.choice([0, 1, 1, 1, 2, 5])):
         _change(rng, model)
     text = json.dumps(model, ensure_ascii=rng.random() < 0.7, indent=rng.choice([None, 1]))

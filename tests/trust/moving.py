@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from anydml.moves import Access, Fill, Move, extent
+from anydml.moves import Access, Fill, Move, byte_range
 
 
 def extents(moves: list[Move]) -> list[tuple[int, int]]:
@@ -19,10 +19,10 @@ def extents(moves: list[Move]) -> list[tuple[int, int]]:
         for access in (move.destination, move.source):
             if isinstance(access, Fill):
                 continue
-            widen(access.operand, *extent(access, move.sizes, move.element_size))
+            widen(access.operand, *byte_range(access, move.sizes, move.element_size))
             for lookup in access.lookups:
                 plain = Access(lookup.operand, lookup.offset, lookup.strides)
-                widen(lookup.operand, *extent(plain, move.sizes, np.dtype(lookup.dtype).itemsize))
+                widen(lookup.operand, *byte_range(plain, move.sizes, np.dtype(lookup.dtype).itemsize))
     return [found[operand] for operand in range(len(found))]
 
 

@@ -32,7 +32,7 @@ from anydml.cli.output import (
     quiet_option,
     warn,
 )
-from anydml.cli.plan_output import json_option, say_json
+from anydml.cli.plan_output import json_option, print_json
 from anydml.cli.proving import prove
 from anydml.cli.refereeing import cases, judge
 from anydml.cli.slimming import slim
@@ -50,7 +50,15 @@ CHECKPOINT_COMMANDS = ("stores", "reshard", "convert", "verify", "manifest")
 """Commands on which users try options of other checkpoint tools; their errors name the equivalent."""
 
 OPTION_SYNONYMS = {
-    ("rechunk", option): "--permute" for option in ("--axes", "--order", "--transpose", "--swapaxes", "--moveaxis")
+    ("rechunk", option): meant
+    for meant, options in (
+        ("--permute", "--axes --order --transpose --swapaxes --moveaxis"),
+        ("--codec", "--codecs --compressor --compressors --compression --compress"),
+        ("--chunks", "--chunk --chunk-size --chunk-shape --chunksize --target-chunks"),
+        ("--slice", "--subset --select --sel --isel --region"),
+        ("--memory", "--max-mem --max-memory --memory-limit"),
+    )
+    for option in options.split()
 }
 """The option to suggest, by command and by the name that another tool gives it."""
 
@@ -208,10 +216,10 @@ def run(
 
             document = run_json(
                 file, device, feature_level, allow_outside, explain,
-                log=print_status, warn=lambda line: warn(file.renamed(line)), progress=not quiet, **timing,
+                log=print_status, warn=lambda line: warn(file.with_name(line)), progress=not quiet, **timing,
             )  # fmt: skip
     if as_json:
-        say_json({"model": model, **document})
+        print_json({"model": model, **document})
 
 
 anydml.add_command(check)
@@ -237,7 +245,7 @@ def ops(as_json: bool) -> None:
     from anydml.cli.operator_table import operator_table, rows_of_operators
 
     if as_json:
-        say_json({"operators": rows_of_operators()})
+        print_json({"operators": rows_of_operators()})
     else:
         print_line(operator_table(sys.stdout.isatty()).rstrip())
 

@@ -99,8 +99,8 @@ def _check_file(
             checked = check_onnx(file, level, sizes)
             return checked.report(file.name), checked.lines(file.name, verbose), checked.code
         report = replace(check_json(file, level, allow_outside), model=file.name)
-        lines = [file.renamed(line) for line in lines_of(report, verbose)]
+        lines = [file.with_name(line) for line in lines_of(report, verbose)]
         return report, lines, BROKEN if report.problems else SOUND
     except (ValueError, OSError) as error:
         counts = NO_COUNTS if is_onnx(file.path) else {}
-        return Report(file.name, str(level), (), (), counts, error=file.renamed(str(error))), (), UNREADABLE
+        return Report(file.name, str(level), (), (), counts, error=file.with_name(str(error))), (), UNREADABLE

@@ -141,10 +141,10 @@ def with_options(message: str, command: click.Command | None = None) -> str:
         command: the command; by default, the one that is running.
     """
     command = command or click.get_current_context().command
-    names = [max(each.opts, key=len) for each in command.params if isinstance(each, click.Option)]
+    names = [max(option.opts, key=len) for option in command.params if isinstance(option, click.Option)]
     options = {name.removeprefix("--").replace("-", "_"): name for name in names}
     message = BOTH_NAMES.sub(r"\1", message)
-    return ARGUMENT.sub(lambda found: options.get(found[0], found[0]), message)
+    return ARGUMENT.sub(lambda match: options.get(match[0], match[0]), message)
 
 
 def document_of_error(group: click.Group, args: Sequence[str], message: str) -> str | None:

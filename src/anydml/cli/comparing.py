@@ -11,7 +11,7 @@ from anydml.cli.checkpoint_options import LAYOUTS, renames, tensor_selection_opt
 from anydml.cli.command import Command
 from anydml.cli.options import Size, Whole, exclude
 from anydml.cli.output import AnyPath, LocalPath, overwrite_option, print_line, quiet_option
-from anydml.cli.plan_output import json_option, say_json
+from anydml.cli.plan_output import json_option, print_json
 from anydml.text import count_noun, escape_controls
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def verify(
     if as_json:
         differences = [difference._asdict() for difference in comparison.differences]
         counts = {"tensors_compared": comparison.compared, "remarks": comparison.remarks}
-        say_json({"first": first, "second": second, "same": is_same, "differences": differences, **counts})
+        print_json({"first": first, "second": second, "same": is_same, "differences": differences, **counts})
         return 0 if is_same else 1
     for remark in () if quiet else comparison.remarks:
         print_line(escape_controls(remark))
@@ -134,7 +134,7 @@ def manifest(
     remarks = list[str]()
     sums = write_manifest(model, output, memory, not no_follow, overwrite, not quiet, only, drop, remarks.append)
     if as_json:
-        say_json({"model": model, "output": output, "tensors": len(sums), "remarks": remarks})
+        print_json({"model": model, "output": output, "tensors": len(sums), "remarks": remarks})
     elif not quiet:
         for remark in remarks:
             print_line(escape_controls(f"{model}: {remark}"))

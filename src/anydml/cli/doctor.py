@@ -13,7 +13,7 @@ import click
 
 from anydml.cli.command import Command
 from anydml.cli.output import print_line
-from anydml.cli.plan_output import json_option, say_json
+from anydml.cli.plan_output import json_option, print_json
 from anydml.text import bytes_text, count_noun, escape_controls
 
 LIBRARIES = (
@@ -38,7 +38,7 @@ def doctor(as_json: bool) -> None:
         facts += probed
         slow += causes
     if as_json:
-        say_json({"facts": dict(facts), "slow": slow})
+        print_json({"facts": dict(facts), "slow": slow})
         return
     width = max(len(name) for name, _ in facts)
     for name, value in facts:

@@ -11,7 +11,7 @@ from anydml.cli.command import Command
 from anydml.cli.onnx_checking import read_sizes
 from anydml.cli.onnx_commands import is_onnx, load_onnx, refuse_options
 from anydml.cli.output import LocalPath, check_target, overwrite_option, print_line, print_status, quiet_option, warn
-from anydml.cli.plan_output import json_option, say_json
+from anydml.cli.plan_output import json_option, print_json
 from anydml.cli.standard_input import model_file
 from anydml.text import escape_controls
 
@@ -54,7 +54,7 @@ def explain(
 
             loaded = dxdispatch.load(file.path, allow_outside=allow_outside, folder=file.folder)
             for line in loaded.warnings:
-                warn(file.renamed(line))
+                warn(file.with_name(line))
             explanation = explain_model(loaded)
         explanation.title = model
     if svg is not None and not explanation.sections:
@@ -63,7 +63,7 @@ def explain(
         explanation.save(target)
         print_status(escape_controls(f"'{model}' is explained in '{target}'"))
     if as_json:
-        say_json({"model": model, "html": html, "svg": svg, **as_document(explanation.sections, explanation.notes)})
+        print_json({"model": model, "html": html, "svg": svg, **as_document(explanation.sections, explanation.notes)})
     elif html is None and svg is None:
         for line in str(explanation).splitlines():
             print_line(line)

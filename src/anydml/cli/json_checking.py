@@ -42,7 +42,7 @@ def check_json(model: ModelFile, level: FeatureLevel, allow_outside: bool) -> Re
     remarks = [*_remarks(loaded, level)]
     broken = {remark.node for remark in remarks}
     operators = [
-        dispatchable.place.path
+        dispatchable.location.path
         for dispatchable in loaded.dispatchables.values()
         if isinstance(dispatchable, Dispatchable)
     ]
@@ -61,7 +61,7 @@ def lines(report: Report, verbose: bool) -> Iterator[str]:
 
 
 def _remarks(model: Model, level: FeatureLevel) -> Iterator[Remark]:
-    from anydml.dxdispatch.outside import find_outside_indices
+    from anydml.dxdispatch.out_of_range_indices import find_out_of_range_indices
     from anydml.dxdispatch.runner import allocate
     from anydml.dxdispatch.schedule import schedule
     from anydml.errors import ModelError
@@ -69,22 +69,26 @@ def _remarks(model: Model, level: FeatureLevel) -> Iterator[Remark]:
     yield from (_file_remark(model, line) for line in model.warnings)
     problems = model.problems(level)
     sound = True
-    for place, problem in islice(problems, MAX_PROBLEMS):
+    for location, problem in islice(problems, MAX_PROBLEMS):
         sound = False
-        desc = place.path.removesuffix(f".{problem.field}")
+        desc = location.path.removesuffix(f".{problem.field}")
         needs = str(problem.needs) if problem.needs else None
-        yield Remark(desc, desc, problem.field, problem.operator, problem.message, problem.rule, needs, place.line)
+        yield Remark(desc, desc, problem.field, problem.operator, problem.message, problem.rule, needs, location.line)
     if next(problems, None) is not None:
         yield _file_remark(model, f"and more; only the first {MAX_PROBLEMS} problems are shown")
     if sound:
         try:
             # Bindings can only be checked once the tensors are valid.
             todo = schedule(model)
-            for index_place, line in find_outside_indices(
+            for index_location, line in find_out_of_range_indices(
                 todo, lambda resource: allocate(resource, todo.sizes[resource])
             ):
                 yield Remark(
-                    index_place.path, None, message=f"{index_place.path}: {line}", rule="", line=index_place.line
+                    index_location.path,
+                    None,
+                    message=f"{index_location.path}: {line}",
+                    rule="",
+                    line=index_location.line,
                 )
         except ModelError as error:
             yield _file_remark(model, str(error), error.field or "")
@@ -92,7 +96,7 @@ def _remarks(model: Model, level: FeatureLevel) -> Iterator[Remark]:
 
 def _file_remark(model: Model, text: str, node: str = "") -> Remark:
     """Return a message about the file as a remark; it may begin with the file's name and a line number."""
-    text = text.removeprefix(escape_controls(f"{model.place}: "))
+    text = text.removeprefix(escape_controls(f"{model.location}: "))
     numbered = _NUMBERED.match(text)
     line = int(numbered[1]) if numbered else None
     return Remark(node, None, message=text[numbered.end() :] if numbered else text, rule="", line=line)

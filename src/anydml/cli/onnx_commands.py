@@ -11,7 +11,7 @@ import click
 from anydml.cli.command import Group, with_options
 from anydml.cli.options import dry_run_option
 from anydml.cli.output import LocalPath, no_stream, overwrite_option, print_line, print_status, quiet_option
-from anydml.cli.plan_output import json_option, say_json, values_as_json
+from anydml.cli.plan_output import json_option, print_json, values_as_json
 from anydml.cli.standard_input import ModelFile, model_file
 from anydml.errors import ModelError
 from anydml.paths import path_text
@@ -81,16 +81,16 @@ def run_onnx(
     """
     _need_onnx()
     from anydml.files.folder import check_replaceable
-    from anydml.files.json_path import JsonPath, names, show
+    from anydml.files.location import Location, names, show
     from anydml.onnx import load, npy
     from anydml.onnx.budget import Budget
     from anydml.onnx.external import external_files
     from anydml.onnx.program import Program
 
     model, folder = file.path, file.folder or Path(file.path).parent
-    place = JsonPath(model)
+    location = Location(model)
     sources, targets = _pairs("--input", inputs), _pairs("--output", outputs)
-    program = _with_file_name(place, lambda: Program(load(model, allow_outside=allow_outside, folder=folder)))
+    program = _with_file_name(location, lambda: Program(load(model, allow_outside=allow_outside, folder=folder)))
     for option, files, names_in_model in (("--input", sources, program.inputs), ("--output", targets, program.outputs)):
         wrong = next((name for name in files if name not in names_in_model), None)
         if wrong is not None:
@@ -100,15 +100,15 @@ def run_onnx(
     data = external_files(load(model, external_data=False), folder) if targets else ()
     written: dict[Path, str] = {}
     for name, path in targets.items():
-        check_replaceable(path, [Path(model), *sources.values(), *data], overwrite, JsonPath(f"--output {name}={path}"))
+        check_replaceable(path, [Path(model), *sources.values(), *data], overwrite, Location(f"--output {name}={path}"))
         first_name = written.setdefault(path.resolve(), name)
         if first_name != name:
             raise ModelError(f"--output {name}={path}: '{first_name}' is written there, too", field=name)
     arrays = {
-        name: npy.read(path, program.inputs[name].dtype, JsonPath(f"--input {name}")) for name, path in sources.items()
+        name: npy.read(path, program.inputs[name].dtype, Location(f"--input {name}")) for name, path in sources.items()
     }
     log_lines: Log = lambda text: [log(escape_controls(line)) for line in text.split("\n")]  # noqa: E731
-    results = _with_file_name(place, lambda: program.run(arrays, log_lines if explain else None))
+    results = _with_file_name(location, lambda: program.run(arrays, log_lines if explain else None))
     list_names = (n for n, array in zip(program.outputs, results, strict=True) if isinstance(array, list))
     list_name = next((name for name in list_names if name in targets), None)
     if list_name is not None:
@@ -125,7 +125,7 @@ def run_onnx(
                 # A .npy file pads every string to the longest: once as an array, and once as the file's bytes.
                 size = 8 * array.size * max(map(len, array.flat), default=0)
                 Budget().ask(f"output {show(name)}", "writing strings of one length", size)
-            npy.write(targets[name], array, JsonPath(f"--output {name}"), [Path(model), *sources.values()])
+            npy.write(targets[name], array, Location(f"--output {name}"), [Path(model), *sources.values()])
             documents[name] = {**_as_document(array, False), "file": str(targets[name])}
             log(escape_controls(f"Output '{name}' written to '{targets[name]}'"))
         else:
@@ -149,10 +149,10 @@ def load_onnx(model: str, work: Callable[[ModelProto], T]) -> T:
         ModelError: the file cannot be read, or `work` raises ModelError; the message names the file.
     """
     _need_onnx()
-    from anydml.files.json_path import JsonPath
+    from anydml.files.location import Location
     from anydml.onnx import load
 
-    return _with_file_name(JsonPath(model), lambda: work(load(model, external_data=False)))
+    return _with_file_name(Location(model), lambda: work(load(model, external_data=False)))
 
 
 @click.group(cls=Group, name="onnx", no_args_is_help=False)
@@ -176,7 +176,7 @@ def portable(source: str, output: str, overwrite: bool, dry_run: bool, as_json: 
     """
     _need_onnx()
     from anydml.files.folder import check_replaceable, write_whole
-    from anydml.files.json_path import JsonPath
+    from anydml.files.location import Location
     from anydml.onnx import load, make_portable
     from anydml.onnx.checks import check, serialize
     from anydml.onnx.external import external_files, external_tensors
@@ -184,27 +184,27 @@ def portable(source: str, output: str, overwrite: bool, dry_run: bool, as_json: 
 
     out, refusal = Path(output), None
     with model_file(source) as read:
-        place, path = JsonPath(read.path), Path(read.path)
+        location, path = Location(read.path), Path(read.path)
         folder = read.folder or path.resolve().parent
         model = load(path, external_data=False)
         try:
-            check_replaceable(out, [path, *external_files(model, folder)], overwrite, JsonPath(output))
+            check_replaceable(out, [path, *external_files(model, folder)], overwrite, Location(output))
         except ModelError as error:
             if not dry_run:
                 raise
             refusal = with_options(str(error))
         count = len(training_nodes(model))
-        _with_file_name(place, lambda: check(model))
+        _with_file_name(location, lambda: check(model))
         if external_tensors(model) and out.resolve().parent != folder:
-            raise place.error(f"has external data beside it; write {output} into the same folder")
-        result = _with_file_name(place, lambda: make_portable(model))
-        data = path.read_bytes() if result is model else _with_file_name(place, lambda: serialize(result))
+            raise location.error(f"has external data beside it; write {output} into the same folder")
+        result = _with_file_name(location, lambda: make_portable(model))
+        data = path.read_bytes() if result is model else _with_file_name(location, lambda: serialize(result))
         if not dry_run:
-            write_whole(out, lambda file: file.write(data), JsonPath(output), [path])
+            write_whole(out, lambda file: file.write(data), Location(output), [path])
     outcome = f"{count} node{'s' * (count != 1)} rewritten" if count else "was portable already"
     if as_json:
-        done = {"written": not dry_run, **({"refused": refusal} if dry_run else {})}
-        say_json({"model": source, "output": output, "nodes_rewritten": count, **done})
+        fields = {"written": not dry_run, **({"refused": refusal} if dry_run else {})}
+        print_json({"model": source, "output": output, "nodes_rewritten": count, **fields})
     print_status(escape_controls(f"{source}: {outcome}" + ("" if dry_run else f", written to '{output}'")))
     if refusal is not None and not as_json:
         # Also said if quiet, for it is an error of the command that writes.
@@ -218,14 +218,14 @@ def _need_onnx() -> None:
         raise click.ClickException(str(error)) from None
 
 
-def _with_file_name(place: Any, work: Callable[[], T]) -> T:
+def _with_file_name(location: Any, work: Callable[[], T]) -> T:
     """Return ``work()``; prefix its ModelErrors with the file name, unless they have it already."""
     try:
         return work()
     except ModelError as error:
-        if str(error).startswith(f"{place}: "):
+        if str(error).startswith(f"{location}: "):
             raise
-        raise ModelError(f"{place}: {error}", error.operator, error.field, error.rule) from None
+        raise ModelError(f"{location}: {error}", error.operator, error.field, error.rule) from None
 
 
 def _pairs(option: str, texts: Sequence[str]) -> dict[str, Path]:

@@ -72,10 +72,10 @@ def _rows(desc_class: type[OperatorDesc]) -> Iterator[Row]:
             "any",
         )
     for row in desc_class.SUPPORT:
-        alike: dict[Support, list[str]] = {}
+        names_by_support: dict[Support, list[str]] = {}
         for tensor, support in row.tensors.items():
-            alike.setdefault(support, []).append(tensor)
-        for i, (support, tensors) in enumerate(alike.items()):
+            names_by_support.setdefault(support, []).append(tensor)
+        for i, (support, tensors) in enumerate(names_by_support.items()):
             dimensions = dimension_text(support.min_dimensions, support.max_dimensions).replace(" to ", "-")
             yield "" if i else row.level.short, "\n".join(tensors), dimensions, _type_text(support.data_types)
 

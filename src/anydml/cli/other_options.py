@@ -98,6 +98,10 @@ _GROUPS: tuple[tuple[str, str], ...] = (
         "--add-prefix",
     ),
     (
+        "write the rules in a file, and name it by --layout",
+        "--rules --rules-file --rule --recipe --spec",
+    ),
+    (
         "write --rename OLD=NEW, or rules in --layout",
         "--key-mapping --rename-map --map --mapping --name-map --rename-keys",
     ),
@@ -151,15 +155,16 @@ _GROUPS: tuple[tuple[str, str], ...] = (
     (
         "write --tp N",
         "--tensor-parallel-size --tensor-model-parallel-size --target-tensor-parallel-size --tp-size "
-        "--mp-size --model-parallel-size --world-size --nproc-per-node --mp",
+        "--tensor-parallel --mp-size --model-parallel-size --world-size --nproc-per-node --mp",
     ),
     (
         "write --pp N",
-        "--pipeline-parallel-size --pipeline-model-parallel-size --target-pipeline-parallel-size --pp-size",
+        "--pipeline-parallel --pipeline-parallel-size --pipeline-model-parallel-size "
+        "--target-pipeline-parallel-size --pp-size",
     ),
     (
         "write --ep N",
-        "--expert-parallel-size --expert-model-parallel-size --target-expert-parallel-size --ep-size",
+        "--expert-parallel --expert-parallel-size --expert-model-parallel-size --target-expert-parallel-size --ep-size",
     ),
     (
         "write --fsdp N",

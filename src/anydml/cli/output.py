@@ -194,7 +194,7 @@ def check_target(option: str, path: str | None, suffix: str, sources: Iterable[s
     if path is None:
         return
     from anydml.files.folder import check_replaceable
-    from anydml.files.json_path import JsonPath
+    from anydml.files.location import Location
 
     named = f"{option} {path}".lstrip()
     if Path(path).suffix.lower() != suffix:
@@ -203,7 +203,7 @@ def check_target(option: str, path: str | None, suffix: str, sources: Iterable[s
         raise click.ClickException(
             f"{named}: there is no folder {Path(path).parent}: create it, or name another folder"
         )
-    check_replaceable(Path(path), map(Path, sources), overwrite, JsonPath(named))
+    check_replaceable(Path(path), map(Path, sources), overwrite, Location(named))
 
 
 def fail(message: str) -> int:

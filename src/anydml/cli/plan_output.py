@@ -21,7 +21,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one li
 """The option of commands that print JSON."""
 
 
-def say_json(report: dict[str, Any]) -> None:
+def print_json(report: dict[str, Any]) -> None:
     """Print one line of JSON, in ASCII; its `error` is null."""
     print_line(json.dumps({"error": None, **report}, allow_nan=False))
 
@@ -54,14 +54,14 @@ class PlanOutput:
     def __init__(self, output: str, quiet: bool, as_json: bool) -> None:
         self.shows_progress = not quiet
         self._difference: str | None = None
-        self._output, self._says, self._as_json = output, not quiet and not as_json, as_json
+        self._output, self._prints_text, self._as_json = output, not quiet and not as_json, as_json
 
-    def list(self, plan: Plan, has_arrays: bool, is_dry: bool = True) -> None:
+    def print_plan(self, plan: Plan, lists_arrays: bool, is_dry: bool = True) -> None:
         """Print what a plan would do.
 
         Args:
-            plan: not run.
-            has_arrays: whether each array is named.
+            plan: a plan that has not run.
+            lists_arrays: whether a line is printed for each array.
             is_dry: whether the plan will not be run, so that an output that exists is reported.
         """
         from anydml.stores.running.run import refusal_of_outputs
@@ -70,18 +70,18 @@ class PlanOutput:
         refused = None if refusal is None else with_options(refusal)
         if self._as_json:
             dry = {"refused": refused} if is_dry else {}
-            say_json({**self._report(plan), "written": False, **dry, "files": _files(plan, has_arrays)})
+            print_json({**self._report(plan), "written": False, **dry, "files": _files(plan, lists_arrays)})
             return
         self._describe(plan)
         for file, file_targets in plan.by_file():
             if file is None:
                 for target in file_targets:
-                    self._say(f"  {target!r}")
+                    self._print(f"  {target!r}")
                 continue
-            self._say(f"  {file.path.name}: {count_noun(len(file_targets), 'tensor')}, {bytes_text(file.size)}")
-            for target in file_targets if has_arrays else ():
+            self._print(f"  {file.path.name}: {count_noun(len(file_targets), 'tensor')}, {bytes_text(file.size)}")
+            for target in file_targets if lists_arrays else ():
                 array = array_as_json(target)
-                self._say(f"    {array['name']}: {array['dtype']} {array['shape']}")
+                self._print(f"    {array['name']}: {array['dtype']} {array['shape']}")
         if refused is not None:
             # Also said if quiet, for it is an error of the command that writes.
             print_line(escape_controls(f"would be refused: {refused}"))
@@ -95,7 +95,7 @@ class PlanOutput:
         """Describe a plan, run it and report its result.
 
         Args:
-            plan: not run.
+            plan: a plan that has not run.
             scheduler: as in `anydml.stores.Plan.run`.
             verify: returns a difference of what was written, if there is one.
 
@@ -113,40 +113,45 @@ class PlanOutput:
             self._difference = verify()
             verified = {"verified": self._difference is None, "difference": self._difference}
         if self._as_json:
-            done = {"written": True, "was_there": plan.was_there, "blocks_resumed": plan.resumed, **verified}
-            say_json({**self._report(plan), **done, "files": _files(plan, False)})
-        elif plan.was_there:
-            self._say(f"'{self._output}' is complete: this command wrote it before, and nothing has changed since")
+            outcome = {
+                "written": True,
+                "already_complete": plan.already_complete,
+                "blocks_resumed": plan.resumed,
+                **verified,
+            }
+            print_json({**self._report(plan), **outcome, "files": _files(plan, False)})
+        elif plan.already_complete:
+            self._print(f"'{self._output}' is complete: this command wrote it before, and nothing has changed since")
         else:
             if plan.resumed:
-                self._say(f"resumed: {plan.resumed} of {len(plan.blocks)} blocks were already written")
-            self._say(f"written to '{self._output}'")
+                self._print(f"resumed: {plan.resumed} of {len(plan.blocks)} blocks were already written")
+            self._print(f"written to '{self._output}'")
         if verified and not self._as_json:
             # Also said if quiet, because it is an error.
-            print_line(escape_controls(self._difference)) if self._difference else self._say(
+            print_line(escape_controls(self._difference)) if self._difference else self._print(
                 "verified: it holds the elements of its input"
             )
 
-    def ran(self, file: str, task: int) -> None:
+    def report_task(self, file: str, task: int) -> None:
         """Report a task of a plan in a file."""
         if self._as_json:
-            say_json({"plan": file, "task": task, "written": True})
+            print_json({"plan": file, "task": task, "written": True})
         else:
-            self._say(f"task {task} of '{file}' is written")
+            self._print(f"task {task} of '{file}' is written")
 
-    def finished(self, plan: Plan) -> None:
+    def report_finished(self, plan: Plan) -> None:
         """Report a plan whose tasks have ended."""
         self._output = ", ".join(
             str(path) for path in dict.fromkeys(plan.folder or output.path for output in plan.outputs)
         )
         if self._as_json:
-            done = {"written": True, "was_there": plan.was_there, "blocks_resumed": plan.resumed}
-            say_json({**self._report(plan), **done})
-        elif plan.was_there:
-            self._say(f"'{self._output}' is complete: this plan was finished before, and nothing has changed since")
+            outcome = {"written": True, "already_complete": plan.already_complete, "blocks_resumed": plan.resumed}
+            print_json({**self._report(plan), **outcome})
+        elif plan.already_complete:
+            self._print(f"'{self._output}' is complete: this plan was finished before, and nothing has changed since")
         else:
-            self._say(f"tasks had written {plan.resumed} of {count_noun(len(plan.blocks), 'block')}")
-            self._say(f"written to '{self._output}'")
+            self._print(f"tasks had written {plan.resumed} of {count_noun(len(plan.blocks), 'block')}")
+            self._print(f"written to '{self._output}'")
 
     def _report(self, plan: Plan) -> dict[str, Any]:
         totals = plan.totals
@@ -163,18 +168,18 @@ class PlanOutput:
 
     def _describe(self, plan: Plan) -> None:
         for line in str(plan).splitlines():
-            self._say(line)
-        for remark in () if self._says or self._as_json else plan.remarks:
+            self._print(line)
+        for remark in () if self._prints_text or self._as_json else plan.remarks:
             # Also said if quiet: an array that cannot be read.
             if remark.startswith('leaves out "'):
                 warn(f"{plan.name} {remark}")
 
-    def _say(self, line: str) -> None:
-        if self._says:
+    def _print(self, line: str) -> None:
+        if self._prints_text:
             print_line(escape_controls(line))
 
 
-def _files(plan: Plan, has_arrays: bool) -> Sequence[dict[str, Any]]:
+def _files(plan: Plan, lists_arrays: bool) -> Sequence[dict[str, Any]]:
     """Return the files and Zarr arrays that a plan writes."""
     files: list[dict[str, Any]] = []
     for file, file_targets in plan.by_file():
@@ -184,6 +189,6 @@ def _files(plan: Plan, has_arrays: bool) -> Sequence[dict[str, Any]]:
                 for target in file_targets
             ]
         else:
-            arrays = {"arrays": [array_as_json(target) for target in file_targets]} if has_arrays else {}
+            arrays = {"arrays": [array_as_json(target) for target in file_targets]} if lists_arrays else {}
             files.append({"path": str(file.path), "bytes": file.size, "count": len(file_targets), **arrays})
     return files

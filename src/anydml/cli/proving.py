@@ -15,7 +15,7 @@ from anydml.cli.onnx_checking import read_sizes
 from anydml.cli.onnx_commands import is_onnx, load_onnx
 from anydml.cli.options import Seconds, exclude
 from anydml.cli.output import LocalPath, check_target, overwrite_option, print_line, quiet_option
-from anydml.cli.plan_output import say_json
+from anydml.cli.plan_output import print_json
 from anydml.cli.standard_input import STANDARD_INPUT, model_file
 from anydml.errors import ModelError
 from anydml.text import count_noun, escape_controls
@@ -92,7 +92,7 @@ def prove(
         np.savez(shown, **proof.run.inputs)
     code = _code(proof, rounding)
     if as_json:
-        say_json({"first": first, "second": second, "exit_code": code, **as_document(proof)})
+        print_json({"first": first, "second": second, "exit_code": code, **as_document(proof)})
     elif as_junit:
         for line in _junit(first, second, proof, code).splitlines():
             print_line(line)

@@ -10,7 +10,7 @@ import click
 from anydml.cli.command import Command
 from anydml.cli.options import Seconds, Size, Whole, exclude
 from anydml.cli.output import LocalPath, check_target, overwrite_option, print_line, print_status, quiet_option
-from anydml.cli.plan_output import json_option, say_json
+from anydml.cli.plan_output import json_option, print_json
 from anydml.text import count_noun, parse_size
 
 FAILED = 1
@@ -59,7 +59,7 @@ def cases(
     if as_json:
         features = {} if invalid else {"features": covered.count, "not_reached": missing}
         counts = {"cases": written, "operators": len(covered.reached), "ambiguous": covered.ambiguous}
-        say_json({"output": output, **counts, **features})
+        print_json({"output": output, **counts, **features})
     print_status(f"{totals} written to '{output}'{ambiguous}")
     if form == "onnx":
         from anydml.referee.schema_texts import LAST, NEWEST

@@ -19,7 +19,7 @@ class Remark:
 
     Attributes:
         node: the subject of the remark: a node of a graph, a dispatchable or a JSON path; empty for the whole file.
-        place: prefix of the lines; None if the message names the node itself.
+        location: prefix of the lines; None if the message names the node itself.
         field: field of the operator.
         operator: name of the operator.
         message: the problem, or why the node was not checked.
@@ -30,7 +30,7 @@ class Remark:
     """
 
     node: str
-    place: str | None
+    location: str | None
     field: str | None = None
     operator: str | None = None
     message: str = ""
@@ -52,7 +52,7 @@ class Remark:
     def lines(self, model: str) -> Iterator[str]:
         """Yield the remark as text."""
         if self.rule is None:
-            yield escape_controls(f"{model}: {self.place}: {self.verdict}: {self.message}")
+            yield escape_controls(f"{model}: {self.location}: {self.verdict}: {self.message}")
             return
         yield self.head(model)
         yield from self.rule_lines()
@@ -60,15 +60,16 @@ class Remark:
     def head(self, model: str) -> str:
         """Return a problem's first line."""
         # Messages about ONNX's rules contain the node.
-        location = [model] if self.place is None else [model, f"{self.place}.{self.field}", self.operator or ""]
+        location = [model] if self.location is None else [model, f"{self.location}.{self.field}", self.operator or ""]
         if self.line is not None:
             location.insert(1, f"line {self.line}")
         return escape_controls(": ".join([*location, self.message]))
 
     def rule_lines(self) -> Iterator[str]:
         """Yield the rule that a problem breaks, and what allows it."""
-        if self.rule:
+        if self.rule and self.rule not in self.message:
             yield escape_controls(f"    rule: {self.rule}")
+        if self.rule:
             yield f"    {self.remedy}"
 
 

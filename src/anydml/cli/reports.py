@@ -28,8 +28,8 @@ def as_json(reports: Sequence[Report]) -> str:
     conforming nodes), for ONNX models `not_looked_at`, `on_host` and `emulated` (the numbers of movement nodes that
     were not checked, of those that only determine sizes, and of those that DirectML refuses and ONNX Runtime's
     provider emulates), `lowest_level` (that allows all that was checked, or null), `lowest_emulated` (the lowest level
-    at which all of it is allowed or emulated, or null), `problems` (each with `place`, `field`, `operator`, `message`,
-    `rule`, `needs`, `line`), and `not_checked` (each with `place` and `message`).
+    at which all of it is allowed or emulated, or null), `problems` (each with `location`, `field`, `operator`,
+    `message`, `rule`, `needs`, `line`), and `not_checked` (each with `location` and `message`).
     """
     return "\n".join(map(_json_of, reports))
 
@@ -38,7 +38,7 @@ def _json_of(report: Report) -> str:
     problems = [dataclasses.asdict(remark) for remark in report.problems]
     for problem in problems:
         del problem["node"], problem["verdict"]
-    unchecked = [{"place": note.place, "message": note.message} for note in report.unchecked]
+    unchecked = [{"location": note.location, "message": note.message} for note in report.unchecked]
     head = {"model": report.model, "feature_level": report.level, "error": report.error}
     levels = {"lowest_level": report.lowest, "lowest_emulated": report.lowest_emulated}
     counts = {"conforming": len(report.conforming), **report.counts}
@@ -147,7 +147,7 @@ def _results(report: Report) -> Iterator[dict[str, Any]]:
             "physicalLocation": {"artifactLocation": {"uri": uri}, "region": {"startLine": problem.line or 1}},
             "logicalLocations": [{"fullyQualifiedName": ".".join(filter(None, (problem.node, problem.field)))}],
         }
-        text = f"{problem.message}.{rule}" if problem.place is None else f"{problem.node}: {problem.message}.{rule}"
+        text = f"{problem.message}.{rule}" if problem.location is None else f"{problem.node}: {problem.message}.{rule}"
         yield {
             "ruleId": problem.operator or IN_FILE,
             "level": "error",

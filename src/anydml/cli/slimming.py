@@ -13,7 +13,7 @@ from anydml.cli.onnx_checking import read_sizes
 from anydml.cli.onnx_commands import is_onnx, load_onnx
 from anydml.cli.options import dry_run_option, exclude
 from anydml.cli.output import LocalPath, check_target, overwrite_option, print_line, print_status, quiet_option
-from anydml.cli.plan_output import json_option, say_json
+from anydml.cli.plan_output import json_option, print_json
 from anydml.cli.standard_input import ModelFile, model_file
 from anydml.errors import ModelError
 from anydml.text import bytes_text, count_noun, escape_controls
@@ -102,13 +102,13 @@ def slim(
             report(model, slimmed).save(html)
             lines.append(f"'{model}' is explained in '{html}'")
         if as_json:
-            done = {"written": not dry_run, **({"refused": refusal} if dry_run else {})}
-            say_json(
+            outcome = {"written": not dry_run, **({"refused": refusal} if dry_run else {})}
+            print_json(
                 {
                     "model": model,
                     "output": output,
                     "html": None if dry_run else html,
-                    **done,
+                    **outcome,
                     **_document(slimmed),
                     "proof": proof,
                 }

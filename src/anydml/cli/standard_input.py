@@ -30,7 +30,7 @@ class ModelFile:
     name: str
     folder: Path | None = None
 
-    def renamed(self, text: str) -> str:
+    def with_name(self, text: str) -> str:
         """Return a message that names the argument instead of the temporary copy."""
         return text if self.path == self.name else text.replace(self.path, "standard input")
 
@@ -68,5 +68,5 @@ def model_file(model: str) -> Iterator[ModelFile]:
         try:
             yield copied
         except AnydmlError as error:
-            error.args = (copied.renamed(str(error)), *error.args[1:])
+            error.args = (copied.with_name(str(error)), *error.args[1:])
             raise

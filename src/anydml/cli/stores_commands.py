@@ -20,7 +20,7 @@ from anydml.cli.checkpoint_options import (
 from anydml.cli.command import Command
 from anydml.cli.options import Size, Whole
 from anydml.cli.output import AnyPath, LocalPath, check_readable, fail, overwrite_option, print_status, quiet_option
-from anydml.cli.plan_output import PlanOutput, json_option, say_json
+from anydml.cli.plan_output import PlanOutput, json_option, print_json
 from anydml.progress import waiting
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def stores(models: tuple[str, ...], no_follow: bool, as_json: bool, quiet: bool)
             code = fail(str(error))
             report = {"error": str(error), "model": model}
         if as_json:
-            say_json(report)
+            print_json(report)
         elif report.get("error") is None:
             for line in lines_of(report):
                 print_status(line)
@@ -115,7 +115,7 @@ def reshard(
 def _run(plan: Plan, output: PlanOutput, scheduler: str | None, dry_run: bool, verbose: bool = False) -> None:
     """Run a plan, or list what it would write if `dry_run`."""
     if dry_run:
-        output.list(plan, verbose)
+        output.print_plan(plan, verbose)
     else:
         output.run(plan, scheduler)
 
@@ -248,7 +248,7 @@ def rechunk(
             raise click.UsageError("--plan takes no --dry-run, --verify or --scheduler: its tasks are run later")
         with waiting("rechunk: planning", not quiet):
             plan = plan_tasks(plan_file, source, output, tasks, **options)
-        PlanOutput(output, quiet, as_json).list(plan, False, is_dry=False)
+        PlanOutput(output, quiet, as_json).print_plan(plan, False, is_dry=False)
         return 0
     if tasks is not None:
         raise click.UsageError("--tasks is the number of tasks that --plan FILE writes")
@@ -277,10 +277,10 @@ def _run_tasks(plan_file: str | None, task: int | None, output: PlanOutput) -> i
     if of_others:
         raise click.UsageError(f"{of_others[0]} is fixed when the plan is made: leave it out")
     if task is None:
-        output.finished(finish_tasks(plan_file, output.shows_progress))
+        output.report_finished(finish_tasks(plan_file, output.shows_progress))
     else:
         run_task(plan_file, task, output.shows_progress)
-        output.ran(plan_file, task)
+        output.report_task(plan_file, task)
     return 0
 
 

@@ -62,10 +62,10 @@ def run(m, count, total):
     with cython.nogil:
         written = max(kernels.written(m, count), total)
         while count > 0:
-            done = kernels.plan_stage(cython.address(stage), m, count, written)
-            run_units(kernels.run_units, cython.address(stage), stage.units, effort(m, done))
-            m += done
-            count -= done
+            planned = kernels.plan_stage(cython.address(stage), m, count, written)
+            run_units(kernels.run_units, cython.address(stage), stage.units, effort(m, planned))
+            m += planned
+            count -= planned
     return 0
 
 
@@ -119,25 +119,25 @@ def describe(m, count):
     stages: list = []
     written: int64_t = kernels.written(m, count)
     while count > 0:
-        done = kernels.plan_stage(cython.address(stage), m, count, written)
+        planned = kernels.plan_stage(cython.address(stage), m, count, written)
         names: dict = {}
         is_streamed: cython.int = 0
         for k in range(stage.tasks):
             names[kernels.task_name(cython.address(stage.task[k])).decode()] = None
             is_streamed |= stage.task[k].streamed
-        stages.append((tuple(names), done, bool(is_streamed), stage.units))
-        m += done
-        count -= done
+        stages.append((tuple(names), planned, bool(is_streamed), stage.units))
+        m += planned
+        count -= planned
     return stages
 
 
 def run_backwards(m, count):
     """Like `run`, on one thread, with the units of each stage in reverse order, which must not matter."""
     stage: Stage
-    done: int64_t = 0
+    planned: int64_t = 0
     written: int64_t = kernels.written(m, count)
-    while done < count:
-        done += kernels.plan_stage(cython.address(stage), m + done, count - done, written)
+    while planned < count:
+        planned += kernels.plan_stage(cython.address(stage), m + planned, count - planned, written)
         for unit in range(stage.units - 1, -1, -1):
             kernels.run_units(cython.address(stage), unit, unit + 1)
 

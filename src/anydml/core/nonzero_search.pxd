@@ -21,6 +21,6 @@ cdef extern from "nonzero_search.h" nogil:
     void anydml_coordinates(const void *plan, int64_t first, int64_t last) noexcept
     void anydml_items(const void *plan, int64_t first, int64_t last) noexcept
 
-cdef object find_coordinates(Search *search, int rank, const int64_t *shape, dtype kind)
+cdef object find_coordinates(Search *search, int rank, const int64_t *shape, dtype dtype)
 cdef bytes count_found(Search *search)
 cdef int write_found(Search *search, Work work) except -1

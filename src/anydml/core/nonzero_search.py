@@ -64,10 +64,10 @@ def nonzero(x, dtype=INT64):
     return rows if library is None else library.from_lengths(rows)
 
 
-def find_coordinates(search, rank, shape, kind):
+def find_coordinates(search, rank, shape, dtype):
     """Return the coordinates of elements that were counted, in a new array."""
-    search.output_size = kind.itemsize
-    rows: ndarray = new_array(rank, cython.cast(cython.pointer(npy_intp), shape), kind)
+    search.output_size = dtype.itemsize
+    rows: ndarray = new_array(rank, cython.cast(cython.pointer(npy_intp), shape), dtype)
     search.output = PyArray_BYTES(rows)
     write_found(search, anydml_coordinates)
     return rows
@@ -80,63 +80,63 @@ def compress(condition, x, axis):
     """
     search: Search
     kind: Kind
-    v: View
-    m: View
-    n: int64_t[64]
-    lines: int64_t[64]
-    steps: int64_t[64]
-    first: int64_t = 0
-    if read_array(x, cython.address(v), cython.address(kind)) or read_mask(
-        condition, cython.address(kind), cython.address(m)
+    view: View
+    mask: View
+    shape: int64_t[64]
+    merged_sizes: int64_t[64]
+    merged_strides: int64_t[64]
+    first_axis: int64_t = 0
+    if read_array(x, cython.address(view), cython.address(kind)) or read_mask(
+        condition, cython.address(kind), cython.address(mask)
     ):
         return None
-    if not v.rank or not 0 < m.rank <= v.rank or not is_packed(cython.address(m), 0, 1):
+    if not view.rank or not 0 < mask.rank <= view.rank or not is_packed(cython.address(mask), 0, 1):
         return None
-    if axis is None and m.rank < v.rank:
+    if axis is None and mask.rank < view.rank:
         return None
-    if axis is not None and read_int(axis, cython.address(first)):
+    if axis is not None and read_int(axis, cython.address(first_axis)):
         return None
-    first += v.rank if first < 0 else 0
-    if not 0 <= first < v.rank or (first and m.rank > 1):
+    first_axis += view.rank if first_axis < 0 else 0
+    if not 0 <= first_axis < view.rank or (first_axis and mask.rank > 1):
         return None
-    for d in range(m.rank):
-        if m.sizes[d] != v.sizes[first + d]:
+    for d in range(mask.rank):
+        if mask.sizes[d] != view.sizes[first_axis + d]:
             return None
-    search.elements = m.data
-    search.element_count = element_count(m.rank, m.sizes)
+    search.elements = mask.data
+    search.element_count = element_count(mask.rank, mask.sizes)
     search.element_size = 1
     search.mask = 255
     _memory = count_found(cython.address(search))
-    n[0] = search.found_before[search.block_count]
-    if first or not is_packed(cython.address(v), m.rank, kind.element):
+    shape[0] = search.found_before[search.block_count]
+    if first_axis or not is_packed(cython.address(view), mask.rank, kind.element):
         # Slices that are not contiguous are picked by index.
-        if m.rank > 1:
+        if mask.rank > 1:
             return None
         search.rank = 1
-        search.sizes = m.sizes
-        return gather(x, find_coordinates(cython.address(search), 1, n, INT64), first, "clamp", None)
-    search.sizes = lines
-    search.item_strides = steps
-    search.items = v.data
+        search.sizes = mask.sizes
+        return gather(x, find_coordinates(cython.address(search), 1, shape, INT64), first_axis, "clamp", None)
+    search.sizes = merged_sizes
+    search.item_strides = merged_strides
+    search.items = view.data
     search.output_size = kind.element
-    for d in range(m.rank, v.rank):
-        search.output_size *= v.sizes[d]
-        n[d - m.rank + 1] = v.sizes[d]
+    for d in range(mask.rank, view.rank):
+        search.output_size *= view.sizes[d]
+        shape[d - mask.rank + 1] = view.sizes[d]
     search.rank = 0
-    for d in range(m.rank):
-        if search.rank and v.strides[d - 1] == v.sizes[d] * v.strides[d]:
-            lines[search.rank - 1] *= v.sizes[d]
-            steps[search.rank - 1] = v.strides[d]
+    for d in range(mask.rank):
+        if search.rank and view.strides[d - 1] == view.sizes[d] * view.strides[d]:
+            merged_sizes[search.rank - 1] *= view.sizes[d]
+            merged_strides[search.rank - 1] = view.strides[d]
         else:
-            lines[search.rank] = v.sizes[d]
-            steps[search.rank] = v.strides[d]
+            merged_sizes[search.rank] = view.sizes[d]
+            merged_strides[search.rank] = view.strides[d]
             search.rank += 1
     try:
-        result = new_result(cython.address(kind), v.rank - m.rank + 1, n, cython.address(v))
+        result = new_result(cython.address(kind), view.rank - mask.rank + 1, shape, cython.address(view))
     except (MemoryError, ValueError):
         return None
     if result is not None and search.output_size:
-        search.output = v.data
+        search.output = view.data
         write_found(cython.address(search), anydml_items)
     return result
 

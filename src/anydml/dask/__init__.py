@@ -34,14 +34,14 @@ from anydml.tracing.traced_results import HostNumbers, Result, results_of
 def __getattr__(name: str) -> Any:
     """Return the anydml function of that name, for Dask arrays."""
     if name == "copy":
-        return partial(_called, name, anydml_functions.copy)
+        return partial(_call_lazily, name, anydml_functions.copy)
     if name not in FUNCTIONS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     function = FUNCTIONS[name]
-    return partial(_called, function.label, getattr(anydml_functions, name), stub=function.stub)
+    return partial(_call_lazily, function.label, getattr(anydml_functions, name), stub=function.stub)
 
 
-def _called(
+def _call_lazily(
     name: str, function: Callable[..., Any], *arguments: Any, stub: Callable[..., Any] | None = None, **keywords: Any
 ) -> Any:
     return lazily(function, name, arguments, keywords, stub)
@@ -79,7 +79,7 @@ def lazily(
     trace = Trace(name, TracedNdarray)
     inputs: list[Any] = []
 
-    def traced(leaf: Any, path: str) -> Any:
+    def trace_leaf(leaf: Any, path: str) -> Any:
         if not is_lazy(leaf):
             if not isinstance(leaf, np.ndarray):
                 refuse_lazy(name, path, leaf)
@@ -104,9 +104,9 @@ def lazily(
 
     names_of_arguments = argument_names(stub or function, len(arguments))
     traced_arguments = [
-        map_leaves(argument, traced, place) for argument, place in zip(arguments, names_of_arguments, strict=True)
+        map_leaves(argument, trace_leaf, place) for argument, place in zip(arguments, names_of_arguments, strict=True)
     ]
-    by_name = {key: map_leaves(argument, traced, key) for key, argument in keywords.items()}
+    by_name = {key: map_leaves(argument, trace_leaf, key) for key, argument in keywords.items()}
     like = [np.empty(0, source.dtype) for source in inputs]
     try:
         traced_function_copy = copier.copy_for_trace(function, trace)

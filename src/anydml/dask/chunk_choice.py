@@ -138,7 +138,7 @@ class InputChunks(NamedTuple):
 def _width(dimensions: Sequence[Dimension], counts: Mapping[int, int]) -> int:
     """Return the number of coordinates of a result's chunk along an axis, from the counts of its dimensions."""
     *inner, outer = (dimension for dimension in dimensions if dimension.number in counts)
-    return math.prod(min(counts[each.number], each.size) for each in inner) * counts[outer.number]
+    return math.prod(min(counts[dimension.number], dimension.size) for dimension in inner) * counts[outer.number]
 
 
 class PickChunks(NamedTuple):
@@ -196,8 +196,8 @@ def _pick_cuts(pick: Pick, coordinates: CoordinateMove, chunks: InputChunks) -> 
     for axis, run in {run.axis: run for run in sorted(coordinates.dimensions, key=lambda run: run.step)}.items():
         if run.number in pick.by:
             dimension = pick.by.index(run.number)
-            others = tuple(n for n in range(table.ndim) if n != dimension)
-            digits = np.flatnonzero((np.diff(table, axis=dimension) != 0).any(others)) + 1
+            other_dimensions = tuple(n for n in range(table.ndim) if n != dimension)
+            digits = np.flatnonzero((np.diff(table, axis=dimension) != 0).any(other_dimensions)) + 1
             axis_cuts[axis] = coordinates.start[axis] + digits * run.step
     return axis_cuts
 
@@ -259,19 +259,19 @@ def choose_bounds(
     for move in (*moves, *(pick.move for pick in picks)):
         for input_axis, at in enumerate(move.first):
             begins.setdefault((move.operand, input_axis), set()).add(at)
-    several = {key for key, places in begins.items() if len(places) > 1}
+    varying = {key for key, places in begins.items() if len(places) > 1}
     axes: list[list[Section]] = [[] for _ in sizes]
     for pick in picks:
         for axis, sections in enumerate(axes):
-            sections.append(pick.section(axis) or _section(pick.move, axis, inputs, several))
+            sections.append(pick.section(axis) or _section(pick.move, axis, inputs, varying))
     for move in moves:
         for axis, sections in enumerate(axes):
-            sections.append(_section(move, axis, inputs, several))
+            sections.append(_section(move, axis, inputs, varying))
     return bounds_of([AxisBounds.of(size, sections) for size, sections in zip(sizes, axes, strict=True)])
 
 
 def _section(
-    move: CoordinateMove, axis: int, inputs: Sequence[InputChunks], several: Collection[tuple[int, int]]
+    move: CoordinateMove, axis: int, inputs: Sequence[InputChunks], varying: Collection[tuple[int, int]]
 ) -> Section:
     """Return the section of a move along an axis of the result.
 
@@ -279,19 +279,19 @@ def _section(
         move: the move.
         axis: the axis.
         inputs: the chunks of all inputs.
-        several: the inputs and their axes along which the starts of moves differ.
+        varying: the inputs and their axes along which the starts of moves differ.
     """
     dimensions, start, stop = move.dimensions_along(axis)
     if move.operand < 0:
         return Section(start, stop, 0, ())
     chunks = inputs[move.operand]
-    all_counts, growth = chunks.coordinates_in_chunk([(each.size, each.input_steps) for each in move.dimensions])
-    counts = {each.number: count for each, count in zip(move.dimensions, all_counts, strict=True) if count}
+    all_counts, growth = chunks.coordinates_in_chunk([(dim.size, dim.input_steps) for dim in move.dimensions])
+    counts = {dimension.number: count for dimension, count in zip(move.dimensions, all_counts, strict=True) if count}
     reading = [dimension for dimension in dimensions if dimension.number in counts]
     if dimensions and not reading:
         return Section(start, stop, max(growth, chunks.growth), ())
     if not reading:
-        widths = [chunks.grown_chunk[k] for operand, k in several if operand == move.operand]
+        widths = [chunks.grown_chunk[k] for operand, k in varying if operand == move.operand]
         return Section(start, stop, max([chunks.growth, *widths]), ())
     outer, cuts = reading[-1], [0]
     for input_axis, step in enumerate(outer.input_steps):
@@ -306,5 +306,5 @@ def _section(
     outside = [dimension for dimension in repeats if dimension.step > outer.step] if len(cuts) > 1 else []
     if outside and width >= outer.size * outer.step:
         return Section(start, stop, width, ())
-    repetitions = distances([each.size for each in outside], [each.step for each in outside]).reshape(-1, 1)
+    repetitions = distances([dim.size for dim in outside], [dim.step for dim in outside]).reshape(-1, 1)
     return Section(start, stop, width, (start + repetitions + np.array(cuts)).reshape(-1))

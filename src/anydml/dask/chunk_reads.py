@@ -101,8 +101,8 @@ class ChunkGrid(NamedTuple):
     def _reads_all(self, chunk_read: ChunkRead) -> bool:
         """Whether it is certain that all chunks from the first to the last are read."""
         part, move = chunk_read.part, chunk_read.move
-        several = [k for k, (a, b) in enumerate(zip(chunk_read.low, chunk_read.high, strict=True)) if a != b]
-        if not several:
+        varying_axes = [k for k, (a, b) in enumerate(zip(chunk_read.low, chunk_read.high, strict=True)) if a != b]
+        if not varying_axes:
             return True
         first, input_steps = to_coordinates(move.reads, move.sizes, self.layout)
         at = chunk_read.picked.coordinates if chunk_read.picked else [*map(np.asarray, first)]
@@ -111,9 +111,9 @@ class ChunkGrid(NamedTuple):
         if any(start.min() + low < 0 or start.max() + high >= size for start, low, high, size in ends):
             return False
         by = part.by if isinstance(part, Pick) else ()
-        steps: dict[int, list[tuple[int, int]]] = {axis: [] for axis in several}
+        steps: dict[int, list[tuple[int, int]]] = {axis: [] for axis in varying_axes}
         for k, (size, steps_by_axis) in enumerate(zip(move.sizes, input_steps, strict=True)):
-            axes = [axis for axis in several if steps_by_axis[axis]] if k not in by and size > 1 else []
+            axes = [axis for axis in varying_axes if steps_by_axis[axis]] if k not in by and size > 1 else []
             if len(axes) > 1:
                 return False
             for axis in axes:
@@ -167,9 +167,9 @@ class ChunkGrid(NamedTuple):
             codes = codes * len(axis) + cell
         order = np.argsort(codes, kind="stable")
         parts = []
-        for same in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1):
-            ends = [int(cell[same[0]]) for cell in grids]
-            picked = PickedBox((), [of_axis[same] for of_axis in coordinates], byte_offsets[same], numbers[same])
+        for group in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1):
+            ends = [int(cell[group[0]]) for cell in grids]
+            picked = PickedBox((), [of_axis[group] for of_axis in coordinates], byte_offsets[group], numbers[group])
             parts.append(ChunkRead(pick, tuple(ends[: len(coordinates)]), tuple(ends[len(coordinates) :]), picked))
         return parts
 

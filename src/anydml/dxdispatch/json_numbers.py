@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from anydml.errors import ModelError
-from anydml.files.json_path import JsonPath, show
+from anydml.files.location import Location, show
 from anydml.tensor import DataType
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -17,7 +17,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _WORDS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
-def array_of(values: Sequence[Any], data_type: DataType, place_of: Callable[[int], JsonPath]) -> Array:
+def array_of(values: Sequence[Any], data_type: DataType, place_of: Callable[[int], Location]) -> Array:
     """Convert JSON numbers, and for floating-point types "nan", "inf" and "-inf", to elements of a data type.
 
     Args:
@@ -54,9 +54,9 @@ def array_of(values: Sequence[Any], data_type: DataType, place_of: Callable[[int
     return elements
 
 
-def scalar_of(value: Any, data_type: DataType, place: JsonPath) -> Array:
-    """Convert one JSON number at `place` to an array of one element; raise like `array_of`."""
-    return array_of([value], data_type, lambda _: place)
+def scalar_of(value: Any, data_type: DataType, location: Location) -> Array:
+    """Convert one JSON number at `location` to an array of one element; raise like `array_of`."""
+    return array_of([value], data_type, lambda _: location)
 
 
 def fill_sequence(target: Array, start: Array, delta: Array) -> None:
@@ -102,11 +102,11 @@ def _round(values: Array, dtype: np.dtype[Any]) -> Array:
         return halves
 
 
-def _too_large(data_type: DataType, place: JsonPath) -> ModelError:
-    return place.error(f'is too large for {data_type}; write "inf" or "-inf"')
+def _too_large(data_type: DataType, location: Location) -> ModelError:
+    return location.error(f'is too large for {data_type}; write "inf" or "-inf"')
 
 
-def _real(value: Any, data_type: DataType, place_of: Callable[[int], JsonPath], i: int) -> float:
+def _real(value: Any, data_type: DataType, place_of: Callable[[int], Location], i: int) -> float:
     if isinstance(value, str) and value.lower() in _WORDS:
         return _WORDS[value.lower()]
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -120,7 +120,7 @@ def _real(value: Any, data_type: DataType, place_of: Callable[[int], JsonPath], 
     return number
 
 
-def _check_integer(value: Any, data_type: DataType, place_of: Callable[[int], JsonPath], i: int) -> None:
+def _check_integer(value: Any, data_type: DataType, place_of: Callable[[int], Location], i: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
         raise place_of(i).error(f"must be an integer for {data_type}, not {show(value)}")
     bounds = np.iinfo(data_type.dtype)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from anydml.errors import ModelError
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 
 # Strings are matched first, so that nothing inside a string is taken for a comment. Unterminated tokens match up to the
 # end of the text, so that the scan takes linear time on any input.
@@ -35,12 +35,12 @@ class _WithDuplicate(dict[str, Any]):
 A_MODEL = "a model must be a JSON object, or an ONNX model whose name ends in .onnx"
 
 
-def without_comments(text: str, place: JsonPath) -> str:
+def without_comments(text: str, location: Location) -> str:
     """Replace comments and trailing commas by spaces; line breaks stay.
 
     Args:
         text: as for `loads`.
-        place: the file, for errors.
+        location: the file, for errors.
 
     Raises:
         ModelError: a comment is unterminated, a number is NaN or Infinity, or nesting exceeds `MAX_DEPTH`.
@@ -51,9 +51,9 @@ def without_comments(text: str, place: JsonPath) -> str:
         if token[0] == '"':
             return None
         if token[0] != "/":
-            raise _syntax(text, match.start(), f'{token} is not JSON; write "{_number_word(token)}"', place)
+            raise _syntax(text, match.start(), f'{token} is not JSON; write "{_number_word(token)}"', location)
         if token[1] == "*" and (len(token) < 4 or not token.endswith("*/")):
-            raise _syntax(text, match.start(), "this comment has no end", place)
+            raise _syntax(text, match.start(), "this comment has no end", location)
         return _VISIBLE.sub(" ", token)
 
     depth = 0
@@ -65,7 +65,7 @@ def without_comments(text: str, place: JsonPath) -> str:
             depth += 1
             if depth > MAX_DEPTH:
                 reason = f"arrays and objects are nested too deeply to be read, more than {MAX_DEPTH}"
-                raise _syntax(text, match.start(), reason, place)
+                raise _syntax(text, match.start(), reason, location)
         elif token in ("]", "}"):
             depth -= 1
         return " " if token == "," and not _is_stray(match) else None
@@ -73,20 +73,20 @@ def without_comments(text: str, place: JsonPath) -> str:
     return _blank_out(_blank_out(text, _COMMENT, blank_comment), _COMMA, blank_comma)
 
 
-def loads(text: str, place: JsonPath) -> Any:
+def loads(text: str, location: Location) -> Any:
     """Parse JSON with comments and trailing commas.
 
     Args:
         text: the text.
-        place: the file, for errors.
+        location: the file, for errors.
 
     Raises:
         ModelError: the text has a syntax error (reported with line and column) or a duplicate key (reported with its
             JSON path), or nesting exceeds `MAX_DEPTH`.
     """
     if _SPACE.fullmatch(text):
-        raise place.error("the file is empty", rule="a model must be a JSON object")
-    blanked = without_comments(text, place)
+        raise location.error("the file is empty", rule="a model must be a JSON object")
+    blanked = without_comments(text, location)
     duplicates: list[_WithDuplicate] = []
 
     def make(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -106,16 +106,16 @@ def loads(text: str, place: JsonPath) -> Any:
         message = _syntax_message(error.msg, 0 < len(blanked.rstrip()) <= error.pos)
         if error.msg == "Expecting value" and not blanked[: error.pos].strip():
             message += f": this is not JSON, and {A_MODEL}"
-        raise _syntax(text, error.pos, message, place) from None
+        raise _syntax(text, error.pos, message, location) from None
     except ValueError:
         # Python does not convert integers of more than 4,300 digits.
-        raise place.error("a number has more digits than can be read") from None
+        raise location.error("a number has more digits than can be read") from None
     after = _SPACE.match(blanked, end)
     if after is not None and after.end() < len(blanked):
-        raise _syntax(text, after.end(), "the model ends before this text; remove it", place)
+        raise _syntax(text, after.end(), "the model ends before this text; remove it", location)
     if duplicates:
         # A marked object may itself have been replaced by a duplicate key, but then its parent is marked.
-        place_of_key, key = next(_find(root, place))
+        place_of_key, key = next(_find(root, location))
         raise (place_of_key / key).error("this key stands twice in one object; remove one of them")
     return root
 
@@ -160,21 +160,21 @@ def _is_stray(comma: re.Match[str]) -> bool:
     return before < 0 or comma.string[before] in "[{,:"
 
 
-def _find(root: Any, place: JsonPath) -> Iterator[tuple[JsonPath, str]]:
+def _find(root: Any, location: Location) -> Iterator[tuple[Location, str]]:
     """Yield the objects with a duplicate key and that key, in the order of the file."""
     if isinstance(root, _WithDuplicate):
-        yield place, root.key
+        yield location, root.key
     items = root.items() if isinstance(root, dict) else enumerate(root) if isinstance(root, list) else ()
     for key, item in items:
         if isinstance(item, dict | list):
-            yield from _find(item, place / key)
+            yield from _find(item, location / key)
 
 
 def _number_word(token: str) -> str:
     return token.lower().replace("infinity", "inf")
 
 
-def _syntax(text: str, position: int, message: str, place: JsonPath) -> ModelError:
+def _syntax(text: str, position: int, message: str, location: Location) -> ModelError:
     line = text.count("\n", 0, position) + 1
     column = position - text.rfind("\n", 0, position)
-    return place.error(f"line {line}, column {column}: {message}")
+    return location.error(f"line {line}, column {column}: {message}")

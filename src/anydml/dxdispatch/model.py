@@ -21,7 +21,7 @@ from anydml.dxdispatch.unknown import unknown_fields
 from anydml.errors import ModelError
 from anydml.feature_level import FeatureLevel
 from anydml.files.folder import IMAGES, Folder, extension
-from anydml.files.json_path import JsonPath, names, show
+from anydml.files.location import Location, names, show
 from anydml.hooks import HOOKS
 from anydml.operators import OperatorDesc, Problem
 from anydml.paths import path_text
@@ -40,7 +40,7 @@ class Resource:
         size_in_bytes: the size, a multiple of 4 unless the file sets another; 0 if deferred.
     """
 
-    place: JsonPath
+    location: Location
     name: str
     initializer: Initializer | None
     data_type: DataType | None
@@ -55,7 +55,7 @@ class Binding:
         shape: shape of an ONNX model's tensor; empty if the binding does not give one.
     """
 
-    place: JsonPath
+    location: Location
     resource: Resource
     offset_in_bytes: int
     shape: tuple[int, ...] = ()
@@ -70,10 +70,10 @@ class Dispatchable:
     """An operator, with the bindings that it is initialized with.
 
     Attributes:
-        place: JSON path of its desc.
+        location: JSON path of its desc.
     """
 
-    place: JsonPath
+    location: Location
     name: str
     desc: OperatorDesc
     bindings: Bindings
@@ -83,7 +83,7 @@ class Dispatchable:
 class Dispatch:
     """Run a dispatchable."""
 
-    place: JsonPath
+    location: Location
     dispatchable: Dispatchable | OnnxModel
     bindings: Bindings
 
@@ -92,7 +92,7 @@ class Dispatch:
 class Print:
     """Print a resource, in the type of its initial values."""
 
-    place: JsonPath
+    location: Location
     resource: Resource
     verbose: bool
 
@@ -101,7 +101,7 @@ class Print:
 class WriteFile:
     """Write a resource to a file: with the extension .npy as an array of `dimensions`, otherwise as raw bytes."""
 
-    place: JsonPath
+    location: Location
     resource: Resource
     target: Path
     dimensions: tuple[int, ...]
@@ -126,19 +126,19 @@ class Model:
         []
     """
 
-    place: JsonPath
+    location: Location
     resources: Mapping[str, Resource]
     dispatchables: Mapping[str, Dispatchable | OnnxModel]
     commands: tuple[Command, ...]
     warnings: tuple[str, ...] = ()
 
-    def problems(self, feature_level: FeatureLevel | str = FeatureLevel.LATEST) -> Iterator[tuple[JsonPath, Problem]]:
+    def problems(self, feature_level: FeatureLevel | str = FeatureLevel.LATEST) -> Iterator[tuple[Location, Problem]]:
         """Yield every rule that an operator violates at a feature level, with the JSON path of the field."""
         for dispatchable in self.dispatchables.values():
             if isinstance(dispatchable, OnnxModel):
                 continue
             for problem in dispatchable.desc.problems(feature_level):
-                yield dispatchable.place.field(problem.field), problem
+                yield dispatchable.location.field(problem.field), problem
 
     def _repr_html_(self) -> str | None:
         """Draw the dispatches; nothing if a desc or a binding breaks a rule, which `anydml check` names."""
@@ -170,32 +170,33 @@ def load(
         ['Out1', 'Out2', 'Out3', 'input']
     """
     file = Path(path_text("load", path))
-    place = JsonPath(str(path), lines=lines_of(file))
-    root = jsonc.loads(read_text(file, place), place)
-    raw = schema.parse(schema.FileFields, root, place)
+    location = Location(str(path), lines=lines_of(file))
+    root = jsonc.loads(read_text(file, location), location)
+    raw = schema.parse(schema.FileFields, root, location)
     base = Folder(file.resolve().parent if folder is None else Path(folder).resolve(), allow_outside)
     resources = {
-        name: _resource(name, value, base, place / "resources" / name) for name, value in raw.resources.items()
+        name: _resource(name, value, base, location / "resources" / name) for name, value in raw.resources.items()
     }
     dispatchables = {
-        name: _dispatchable(name, value, resources, base, place / "dispatchables" / name)
+        name: _dispatchable(name, value, resources, base, location / "dispatchables" / name)
         for name, value in raw.dispatchables.items()
     }
     commands = tuple(
-        _command(value, resources, dispatchables, base, place / "commands" / i) for i, value in enumerate(raw.commands)
+        _command(value, resources, dispatchables, base, location / "commands" / i)
+        for i, value in enumerate(raw.commands)
     )
     graphs = {
         name: [*model.inputs, *model.outputs] for name, model in dispatchables.items() if isinstance(model, OnnxModel)
     }
-    return Model(place, resources, dispatchables, commands, unknown_fields(root, place, graphs))
+    return Model(location, resources, dispatchables, commands, unknown_fields(root, location, graphs))
 
 
-def _resource(name: str, value: Any, folder: Folder, place: JsonPath) -> Resource:
-    fields = schema.parse(schema.ResourceFields, value, place)
-    data_type = parse_data_type(fields.initial_values_data_type, place / "initialValuesDataType")
+def _resource(name: str, value: Any, folder: Folder, location: Location) -> Resource:
+    fields = schema.parse(schema.ResourceFields, value, location)
+    data_type = parse_data_type(fields.initial_values_data_type, location / "initialValuesDataType")
     if fields.initial_values == "deferred":
-        return Resource(place, name, None, None, 0)
-    initializer = parse_initializer(fields.initial_values, data_type, folder, place / "initialValues")
+        return Resource(location, name, None, None, 0)
+    initializer = parse_initializer(fields.initial_values, data_type, folder, location / "initialValues")
     min_size = initializer.byte_count + fields.initial_values_offset_in_bytes
     size = fields.size_in_bytes
     if size is None:
@@ -205,23 +206,23 @@ def _resource(name: str, value: Any, folder: Folder, place: JsonPath) -> Resourc
         offset_text = (
             f" at offset {fields.initial_values_offset_in_bytes}" if fields.initial_values_offset_in_bytes else ""
         )
-        raise (place / "sizeInBytes").error(
+        raise (location / "sizeInBytes").error(
             f"is {size}, too few for {count_noun(initializer.byte_count, 'byte')} of values{offset_text}"
         )
-    return Resource(place, name, initializer, initializer.data_type, size)
+    return Resource(location, name, initializer, initializer.data_type, size)
 
 
 def _dispatchable(
-    name: str, value: Any, resources: Mapping[str, Resource], folder: Folder, place: JsonPath
+    name: str, value: Any, resources: Mapping[str, Resource], folder: Folder, location: Location
 ) -> Dispatchable | OnnxModel:
-    if schema.parse(schema.KindFields, value, place).type.lower() == "onnx":
-        return load_onnx(name, value, folder, place)
-    fields = schema.parse(schema.DispatchableFields, value, place)
-    desc_class = parse_operator_type(fields.type, place / "type")
+    if schema.parse(schema.KindFields, value, location).type.lower() == "onnx":
+        return load_onnx(name, value, folder, location)
+    fields = schema.parse(schema.DispatchableFields, value, location)
+    desc_class = parse_operator_type(fields.type, location / "type")
     key = next((key for key in ("Desc", "desc") if key in value), None)
-    field_place = place / key if key else place
-    desc = parse_desc(desc_class, value[key] if key else value, field_place)
-    return Dispatchable(field_place, name, desc, _bindings(fields.bindings, resources, place / "bindings"))
+    field_location = location / key if key else location
+    desc = parse_desc(desc_class, value[key] if key else value, field_location)
+    return Dispatchable(field_location, name, desc, _bindings(fields.bindings, resources, location / "bindings"))
 
 
 def _command(
@@ -229,61 +230,61 @@ def _command(
     resources: Mapping[str, Resource],
     dispatchables: Mapping[str, Dispatchable | OnnxModel],
     folder: Folder,
-    place: JsonPath,
+    location: Location,
 ) -> Command:
-    command_type = schema.parse(schema.CommandFields, value, place).type.lower()
+    command_type = schema.parse(schema.CommandFields, value, location).type.lower()
     if command_type == "dispatch":
-        dispatch = schema.parse(schema.DispatchFields, value, place)
+        dispatch = schema.parse(schema.DispatchFields, value, location)
         dispatchable = dispatchables.get(dispatch.dispatchable)
         if dispatchable is None:
             hint = f"the model has {names(dispatchables)}{did_you_mean(dispatch.dispatchable, dispatchables)}"
-            raise (place / "dispatchable").error(f"there is no dispatchable {show(dispatch.dispatchable)}; {hint}")
-        return Dispatch(place, dispatchable, _bindings(dispatch.bindings, resources, place / "bindings"))
+            raise (location / "dispatchable").error(f"there is no dispatchable {show(dispatch.dispatchable)}; {hint}")
+        return Dispatch(location, dispatchable, _bindings(dispatch.bindings, resources, location / "bindings"))
     if command_type == "print":
-        fields = schema.parse(schema.PrintFields, value, place)
-        return Print(place, _find_resource(fields.resource, resources, place / "resource"), fields.verbose)
+        fields = schema.parse(schema.PrintFields, value, location)
+        return Print(location, _find_resource(fields.resource, resources, location / "resource"), fields.verbose)
     if command_type == "writefile":
-        write = schema.parse(schema.WriteFileFields, value, place)
-        path_place = place / "targetPath"
+        write = schema.parse(schema.WriteFileFields, value, location)
+        path_location = location / "targetPath"
         if extension(write.target_path) in IMAGES:
-            raise path_place.error(f"{show(write.target_path)} is an image; write a .npy file instead")
-        resource = _find_resource(write.resource, resources, place / "resource")
-        return WriteFile(place, resource, folder.target(write.target_path, path_place), tuple(write.dimensions))
+            raise path_location.error(f"{show(write.target_path)} is an image; write a .npy file instead")
+        resource = _find_resource(write.resource, resources, location / "resource")
+        return WriteFile(location, resource, folder.target(write.target_path, path_location), tuple(write.dimensions))
     kinds = ("dispatch", "print", "writeFile")
     advice = did_you_mean(command_type, kinds)
-    raise (place / "type").error(f"there is no command {show(value['type'])}; there are {names(kinds)}{advice}")
+    raise (location / "type").error(f"there is no command {show(value['type'])}; there are {names(kinds)}{advice}")
 
 
-def _bindings(value: Mapping[str, Any], resources: Mapping[str, Resource], place: JsonPath) -> Bindings:
+def _bindings(value: Mapping[str, Any], resources: Mapping[str, Resource], location: Location) -> Bindings:
     bindings: dict[str, tuple[Binding, ...]] = {}
     for name, bound in value.items():
-        point_place = place / name
+        point_location = location / name
         if isinstance(bound, list):
-            bindings[name] = tuple(_binding(item, resources, point_place / i) for i, item in enumerate(bound))
+            bindings[name] = tuple(_binding(item, resources, point_location / i) for i, item in enumerate(bound))
         else:
-            bindings[name] = (_binding(bound, resources, point_place),)
+            bindings[name] = (_binding(bound, resources, point_location),)
     return bindings
 
 
-def _binding(value: Any, resources: Mapping[str, Resource], place: JsonPath) -> Binding:
+def _binding(value: Any, resources: Mapping[str, Resource], location: Location) -> Binding:
     if isinstance(value, str):
-        return Binding(place, _find_resource(value, resources, place), 0)
+        return Binding(location, _find_resource(value, resources, location), 0)
     if not isinstance(value, dict):
-        raise place.error(f"must be the name of a resource, or an object with its name, not {show(value)}")
-    fields = schema.parse(schema.BindingFields, value, place)
-    resource = _find_resource(fields.name, resources, place / "name")
+        raise location.error(f"must be the name of a resource, or an object with its name, not {show(value)}")
+    fields = schema.parse(schema.BindingFields, value, location)
+    resource = _find_resource(fields.name, resources, location / "name")
     if fields.counter is not None:
-        _find_resource(fields.counter, resources, place / "counter")
+        _find_resource(fields.counter, resources, location / "counter")
     size = fields.element_size_in_bytes or (resource.data_type.itemsize if resource.data_type else 0)
     if fields.element_offset and not size:
         reason = f"{show(fields.name)} has no data type; give elementSizeInBytes"
-        raise (place / "elementOffset").error(reason)
-    return Binding(place, resource, fields.element_offset * size, tuple(fields.shape))
+        raise (location / "elementOffset").error(reason)
+    return Binding(location, resource, fields.element_offset * size, tuple(fields.shape))
 
 
-def _find_resource(name: str, resources: Mapping[str, Resource], place: JsonPath) -> Resource:
+def _find_resource(name: str, resources: Mapping[str, Resource], location: Location) -> Resource:
     resource = resources.get(name)
     if resource is None:
         hint = f"the model has {names(resources)}{did_you_mean(name, resources)}"
-        raise place.error(f"there is no resource {show(name)}; {hint}")
+        raise location.error(f"there is no resource {show(name)}; {hint}")
     return resource

@@ -8,7 +8,7 @@ from pathlib import Path
 from anydml.dxdispatch import jsonc
 from anydml.errors import ModelError, nothing_at
 from anydml.files.json_lines import JsonLines
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 from anydml.memory import limits
 from anydml.text import bytes_text
 
@@ -30,9 +30,9 @@ def lines_of(file: Path) -> JsonLines:
         return status.st_ino, status.st_size, status.st_mtime_ns
 
     def read() -> str | None:
-        place = JsonPath(str(file))
+        location = Location(str(file))
         try:
-            return jsonc.without_comments(read_text(file, place), place) if version() == before else None
+            return jsonc.without_comments(read_text(file, location), location) if version() == before else None
         except (OSError, ModelError, MemoryError):
             return None
 
@@ -43,7 +43,7 @@ def lines_of(file: Path) -> JsonLines:
     return JsonLines(read)
 
 
-def read_text(file: Path, place: JsonPath) -> str:
+def read_text(file: Path, location: Location) -> str:
     """Read a model file's text.
 
     Raises:
@@ -51,33 +51,33 @@ def read_text(file: Path, place: JsonPath) -> str:
     """
     try:
         if file.is_dir():
-            raise place.error("is a folder, not a model file")
+            raise location.error("is a folder, not a model file")
         if not file.is_file():
-            raise place.error("is not a file" if file.exists() else nothing_at(file))
+            raise location.error("is not a file" if file.exists() else nothing_at(file))
         if file.suffix.lower() in (".npy", ".safetensors"):
-            raise place.error(f"holds arrays, and {jsonc.A_MODEL}; anydml stores lists the arrays of such a file")
+            raise location.error(f"holds arrays, and {jsonc.A_MODEL}; anydml stores lists the arrays of such a file")
         with file.open("rb") as opened:
             size = os.fstat(opened.fileno()).st_size
-            _check_size(size, place)
+            _check_size(size, location)
             # The size that was checked, in case the file grows in the meantime.
             return opened.read(size).decode("utf-8-sig")
     except OSError as error:
-        raise place.error(f"cannot be read: {error.strerror}") from None
+        raise location.error(f"cannot be read: {error.strerror}") from None
     except ModelError:
         raise
     except UnicodeDecodeError as error:
-        raise place.error(f"is not UTF-8 text, and {jsonc.A_MODEL}: {error.reason} at byte {error.start}") from None
+        raise location.error(f"is not UTF-8 text, and {jsonc.A_MODEL}: {error.reason} at byte {error.start}") from None
 
 
-def _check_size(size: int, place: JsonPath) -> None:
+def _check_size(size: int, location: Location) -> None:
     if size > MAX_BYTES:
         reason = f"has {bytes_text(size)}, but a model file has at most {bytes_text(MAX_BYTES)}"
-        raise place.error(f"{reason}; put its values into .npy files (sourcePath)")
+        raise location.error(f"{reason}; put its values into .npy files (sourcePath)")
     if size < UNCHECKED_BYTES:
         return
     parsing_bytes, available = size * BYTES_PER_BYTE, limits.available_memory()
     if available is not None and parsing_bytes > available:
         available_text = f"{bytes_text(available)} of memory are available"
-        raise place.error(
+        raise location.error(
             f"reading it may take {bytes_text(parsing_bytes)}, but {available_text}; put its values into .npy files"
         )

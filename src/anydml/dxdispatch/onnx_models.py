@@ -16,7 +16,7 @@ import numpy as np
 from anydml.dxdispatch import schema
 from anydml.errors import ModelError
 from anydml.files.folder import Folder
-from anydml.files.json_path import JsonPath, show
+from anydml.files.location import Location, show
 from anydml.tensor import DataType
 
 if TYPE_CHECKING:
@@ -61,13 +61,13 @@ class OnnxModel:
     """An ONNX model as a dispatchable.
 
     Attributes:
-        place: JSON path of the dispatchable.
+        location: JSON path of the dispatchable.
         program: runs the graph.
         inputs: inputs without a default, by name.
         outputs: outputs, by name.
     """
 
-    place: JsonPath
+    location: Location
     name: str
     program: Program
     inputs: Mapping[str, GraphTensor]
@@ -78,12 +78,12 @@ class OnnxModel:
         """Number of inputs and outputs."""
         return len(self.inputs) + len(self.outputs)
 
-    def run(self, arrays: Mapping[str, Array], place: JsonPath, log: Any = None) -> dict[str, Array]:
+    def run(self, arrays: Mapping[str, Array], location: Location, log: Any = None) -> dict[str, Array]:
         """Run the graph and return its outputs by name.
 
         Args:
             arrays: inputs by name.
-            place: JSON path of the dispatch, for errors.
+            location: JSON path of the dispatch, for errors.
             log: called with a line per program.
 
         Raises:
@@ -92,24 +92,24 @@ class OnnxModel:
         try:
             return dict(zip(self.outputs, self.program.run(arrays, log), strict=True))
         except ModelError as error:
-            raise place.error(str(error), error.operator, error.rule) from None
+            raise location.error(str(error), error.operator, error.rule) from None
 
 
-def load_onnx(name: str, value: Any, folder: Folder, place: JsonPath) -> OnnxModel:
+def load_onnx(name: str, value: Any, folder: Folder, location: Location) -> OnnxModel:
     """Load a dispatchable and its graph.
 
     Raises:
         ModelError: a field is missing or wrong, the file cannot be read, anydml cannot run the graph, or the package
             onnx is not installed.
     """
-    fields = schema.parse(schema.OnnxFields, value, place)
-    path_place = place / "sourcePath"
-    path = folder.source(fields.source_path, path_place)
+    fields = schema.parse(schema.OnnxFields, value, location)
+    path_location = location / "sourcePath"
+    path = folder.source(fields.source_path, path_location)
     try:
         from anydml.onnx import load
         from anydml.onnx.program import Program
     except ImportError as error:
-        raise (place / "type").error(str(error)) from None
+        raise (location / "type").error(str(error)) from None
     try:
         model = load(path, allow_outside=folder.allow_outside)
         _override(model, fields.free_dimension_name_overrides, fields.free_dimension_denotation_overrides)
@@ -119,8 +119,8 @@ def load_onnx(name: str, value: Any, folder: Folder, place: JsonPath) -> OnnxMod
             for values in (model.graph.input, model.graph.output)
         ]
     except ModelError as error:
-        raise path_place.error(str(error), error.operator, error.rule) from None
-    return OnnxModel(place, name, program, *tensors)
+        raise path_location.error(str(error), error.operator, error.rule) from None
+    return OnnxModel(location, name, program, *tensors)
 
 
 def _override(model: ModelProto, names: Mapping[str, int], denotations: Mapping[str, int]) -> None:
@@ -144,7 +144,7 @@ def _tensor(value: ValueInfoProto) -> GraphTensor:
     return GraphTensor(value.name, type_name(kind), directml_type(kind), dtype, shape)
 
 
-def input_shape(tensor: GraphTensor, bound_shape: Iterable[int], place: JsonPath) -> Sizes:
+def input_shape(tensor: GraphTensor, bound_shape: Iterable[int], location: Location) -> Sizes:
     """Return the shape of an input: that of its binding, or else that of the graph with free sizes set to 1.
 
     Raises:
@@ -153,7 +153,7 @@ def input_shape(tensor: GraphTensor, bound_shape: Iterable[int], place: JsonPath
     if shape := tuple(bound_shape):
         return shape
     if tensor.sizes is None:
-        raise place.error(f"input {show(tensor.name)} has no shape in its graph; bind it with a shape")
+        raise location.error(f"input {show(tensor.name)} has no shape in its graph; bind it with a shape")
     return tuple(1 if size is None else size for size in tensor.sizes)
 
 
@@ -162,11 +162,11 @@ def output_shape(tensor: GraphTensor, bound_shape: Iterable[int]) -> Sizes | Non
     return tuple(bound_shape) or tensor.static
 
 
-def check_result(tensor: GraphTensor, array: Array, shape: Sizes | None, place: JsonPath) -> None:
+def check_result(tensor: GraphTensor, array: Array, shape: Sizes | None, location: Location) -> None:
     """Check that a result has the shape that it is bound with.
 
     Raises:
         ModelError: its shape differs.
     """
     if shape is not None and array.shape != shape:
-        raise place.error(f"output {show(tensor.name)} has shape {list(array.shape)}, but is bound as {list(shape)}")
+        raise location.error(f"output {show(tensor.name)} has shape {list(array.shape)}, but is bound as {list(shape)}")

@@ -8,19 +8,19 @@ from collections.abc import Iterator, Mapping
 from anydml.dxdispatch.model import Binding, Dispatch, Resource
 from anydml.dxdispatch.onnx_models import GraphTensor, OnnxModel, Sizes, input_shape, output_shape
 from anydml.dxdispatch.steps import BoundTensor, Contents, OnnxStep, Range
-from anydml.files.json_path import JsonPath, show
+from anydml.files.location import Location, show
 from anydml.tensor import DataType
 from anydml.text import count_noun
 
 
-def contents_of(resource: Resource, written: Mapping[Resource, Contents], place: JsonPath) -> Contents:
+def contents_of(resource: Resource, written: Mapping[Resource, Contents], location: Location) -> Contents:
     """Return the contents of a deferred resource.
 
     Raises:
         ModelError: no dispatch has written it yet.
     """
     if resource not in written:
-        raise place.error(f"{show(resource.name)} is deferred, and no dispatch has written it yet")
+        raise location.error(f"{show(resource.name)} is deferred, and no dispatch has written it yet")
     return written[resource]
 
 
@@ -33,10 +33,10 @@ def size_of(binding: Binding, written: Mapping[Resource, Contents]) -> int:
     resource = binding.resource
     if resource.initializer:
         return resource.size_in_bytes
-    contents = contents_of(resource, written, binding.place)
+    contents = contents_of(resource, written, binding.location)
     if contents.size is None:
         name = show(resource.name)
-        raise binding.place.error(f"the size of {name} is known only once it is written; bind it there with a shape")
+        raise binding.location.error(f"the size of {name} is known only once it is written; bind it there with a shape")
     return contents.total
 
 
@@ -49,10 +49,10 @@ def check_known(binding: Binding, written: Mapping[Resource, Contents], is_known
     contents = written.get(binding.resource)
     if contents is not None and (contents.size is not None) != is_known:
         message = f"{show(binding.resource.name)} is written with a shape that is known, and with one that is not"
-        raise binding.place.error(f"{message}; bind another resource")
+        raise binding.location.error(f"{message}; bind another resource")
 
 
-def check_dimensions(place: JsonPath, resource: Resource, dimensions: Sizes, data_type: DataType, stop: int) -> None:
+def check_dimensions(location: Location, resource: Resource, dimensions: Sizes, data_type: DataType, stop: int) -> None:
     """Check that a resource of `stop` bytes holds an array of these dimensions.
 
     Raises:
@@ -61,7 +61,7 @@ def check_dimensions(place: JsonPath, resource: Resource, dimensions: Sizes, dat
     tensor_bytes = math.prod(dimensions) * data_type.itemsize
     if tensor_bytes > stop:
         size_text = f"{list(dimensions)} of {data_type} are {tensor_bytes} bytes"
-        raise place.error(f"{size_text}, but {show(resource.name)} has {stop}")
+        raise location.error(f"{size_text}, but {show(resource.name)} has {stop}")
 
 
 def onnx_step(
@@ -79,20 +79,20 @@ def onnx_step(
         ModelError: a binding does not match its tensor.
     """
     inputs = tuple(_inputs(command, run, written))
-    return OnnxStep(command.place, run, inputs, tuple(_outputs(command, run, sizes, written)))
+    return OnnxStep(command.location, run, inputs, tuple(_outputs(command, run, sizes, written)))
 
 
 def _inputs(command: Dispatch, run: OnnxModel, written: Mapping[Resource, Contents]) -> Iterator[BoundTensor]:
     for name, tensor in run.inputs.items():
         binding = _binding(command, tensor)
-        place = binding.place if binding else command.place / "bindings" / name
-        shape = input_shape(tensor, binding.shape if binding else (), place)
+        location = binding.location if binding else command.location / "bindings" / name
+        shape = input_shape(tensor, binding.shape if binding else (), location)
         if binding is None:
             yield BoundTensor(tensor, shape, None)
             continue
         tensor_bytes, size = tensor.bytes_of(shape), size_of(binding, written)
         _check_room(binding, tensor, shape, size)
-        yield BoundTensor(tensor, shape, Range(binding.place, name, binding.resource, 0, tensor_bytes))
+        yield BoundTensor(tensor, shape, Range(binding.location, name, binding.resource, 0, tensor_bytes))
 
 
 def _outputs(
@@ -107,7 +107,7 @@ def _outputs(
         if resource.initializer:
             if shape is None:
                 message = f"output {show(name)} has no static shape"
-                raise binding.place.error(
+                raise binding.location.error(
                     f"{message}; bind it with a shape, or to a resource whose values are deferred"
                 )
             _check_room(binding, tensor, shape, resource.size_in_bytes)
@@ -118,7 +118,7 @@ def _outputs(
             )
             if shape is not None:
                 sizes[resource] = max(sizes.get(resource, 0), tensor_bytes)
-        yield BoundTensor(tensor, shape, Range(binding.place, name, resource, 0, tensor_bytes))
+        yield BoundTensor(tensor, shape, Range(binding.location, name, resource, 0, tensor_bytes))
 
 
 def _binding(command: Dispatch, tensor: GraphTensor) -> Binding | None:
@@ -126,14 +126,16 @@ def _binding(command: Dispatch, tensor: GraphTensor) -> Binding | None:
     bindings = command.bindings.get(tensor.name)
     if bindings is None:
         return None
-    place = command.place / "bindings" / tensor.name
+    location = command.location / "bindings" / tensor.name
     if len(bindings) != 1:
-        raise place.error(f"{count_noun(len(bindings), 'resource')} bound, but a tensor of an ONNX model must have one")
+        raise location.error(
+            f"{count_noun(len(bindings), 'resource')} bound, but a tensor of an ONNX model must have one"
+        )
     (binding,) = bindings
     if binding.offset_in_bytes:
-        raise binding.place.error("elementOffset is not 0, but an ONNX model's tensor begins with its resource")
+        raise binding.location.error("elementOffset is not 0, but an ONNX model's tensor begins with its resource")
     if tensor.data_type is None:
-        raise binding.place.error(f"{show(tensor.name)} is {tensor.kind}, which resources do not hold")
+        raise binding.location.error(f"{show(tensor.name)} is {tensor.kind}, which resources do not hold")
     return binding
 
 
@@ -141,4 +143,6 @@ def _check_room(binding: Binding, tensor: GraphTensor, shape: Sizes, size: int) 
     tensor_bytes = tensor.bytes_of(shape)
     if tensor_bytes > size:
         available = f"{show(binding.resource.name)} has {size} bytes"
-        raise binding.place.error(f"{available}, but {show(tensor.name)} of shape {list(shape)} needs {tensor_bytes}")
+        raise binding.location.error(
+            f"{available}, but {show(tensor.name)} of shape {list(shape)} needs {tensor_bytes}"
+        )

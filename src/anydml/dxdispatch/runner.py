@@ -17,7 +17,7 @@ from anydml.dxdispatch.json_numbers import Array
 from anydml.dxdispatch.model import Dispatchable, Model, Resource
 from anydml.dxdispatch.onnx_models import OnnxModel, check_result
 from anydml.dxdispatch.onnx_steps import check_dimensions
-from anydml.dxdispatch.outside import find_outside_indices
+from anydml.dxdispatch.out_of_range_indices import find_out_of_range_indices
 from anydml.dxdispatch.printing import format_elements, format_verbose
 from anydml.dxdispatch.schedule import Schedule, schedule
 from anydml.dxdispatch.steps import DispatchStep, OnnxStep, PrintStep, Range, WriteStep
@@ -99,8 +99,8 @@ def run(
     log(f"Running on '{machine.name}'")
     contents = {resource: allocate(resource, size) for resource, size in todo.sizes.items()}
     operators = _compile_operators(model, machine, timing, explain, log)
-    for place, line in find_outside_indices(todo, contents.__getitem__):
-        warn(f"{place}: {line}")
+    for location, line in find_out_of_range_indices(todo, contents.__getitem__):
+        warn(f"{location}: {line}")
     initial = _initial(todo, contents)
     _try_bindings(todo, operators, contents, initial)
     for step in todo.steps:
@@ -129,7 +129,7 @@ def _compile_operators(
     for name, dispatchable in model.dispatchables.items():
         if isinstance(dispatchable, OnnxModel):
             if machine.name.startswith("cuda"):
-                raise dispatchable.place.error("ONNX models run on the CPU: choose the device 'cpu'")
+                raise dispatchable.location.error("ONNX models run on the CPU: choose the device 'cpu'")
             continue
         start = time.perf_counter()
         operators[dispatchable] = machine.compile_operator(dispatchable.desc)
@@ -146,7 +146,7 @@ def _check_memory(model: Model, todo: Schedule) -> None:
         amounts = f"{bytes_text(run_bytes)}, but {bytes_text(available)} are available"
         largest = max(todo.sizes, key=lambda resource: todo.sizes[resource])
         share = bytes_text(todo.sizes[largest])
-        raise largest.place.error(f"the model's resources need {amounts}; this one needs {share}")
+        raise largest.location.error(f"the model's resources need {amounts}; this one needs {share}")
 
 
 def allocate(resource: Resource, size: int) -> Array:
@@ -158,12 +158,12 @@ def allocate(resource: Resource, size: int) -> Array:
     try:
         buffer = np.zeros(size, np.uint8)
     except (MemoryError, ValueError):
-        raise resource.place.error(f"{bytes_text(size)} cannot be allocated") from None
+        raise resource.location.error(f"{bytes_text(size)} cannot be allocated") from None
     if resource.initializer:
         try:
             resource.initializer.fill(buffer[: resource.initializer.byte_count])
         except OSError as error:
-            raise resource.place.error(f"cannot be read: {error.strerror}") from None
+            raise resource.location.error(f"cannot be read: {error.strerror}") from None
     return buffer
 
 
@@ -200,7 +200,7 @@ def _bind(step: DispatchStep, operator: CompiledOperator, contents: _Contents, i
         outputs = [contents[bound.resource][bound.start : bound.stop] for bound in step.outputs]
         return operator.bind(inputs=[read(bound) for bound in step.inputs], outputs=outputs)
     except BindingError as error:
-        raise (step.place / "bindings").error(str(error), error.operator, error.rule) from None
+        raise (step.location / "bindings").error(str(error), error.operator, error.rule) from None
 
 
 def _run_graph(step: OnnxStep, contents: _Contents, log: Callable[[str], object] | None) -> None:
@@ -215,12 +215,12 @@ def _run_graph(step: OnnxStep, contents: _Contents, log: Callable[[str], object]
             arrays[bound.tensor.name] = part.view(bound.tensor.dtype).reshape(shape)
     name = escape_controls(step.dispatchable.name)
     say = None if log is None else lambda text: [log(f"{name}: {escape_controls(line)}") for line in text.splitlines()]
-    results = step.dispatchable.run(arrays, step.place, say)
+    results = step.dispatchable.run(arrays, step.location, say)
     for bound in step.outputs:
         if bound.at is None:
             continue
         result = np.ascontiguousarray(results[bound.tensor.name]).reshape(results[bound.tensor.name].shape)
-        check_result(bound.tensor, result, bound.shape, bound.at.place)
+        check_result(bound.tensor, result, bound.shape, bound.at.location)
         flat = result.reshape(-1).view(np.uint8)
         if bound.shape is None:
             contents[bound.at.resource] = flat
@@ -239,15 +239,15 @@ def _print(step: PrintStep, buffer: Array, log: Callable[[str], object]) -> None
 def _write(step: WriteStep, buffer: Array, log: Callable[[str], object]) -> None:
     if step.data_type is None:
         raw = buffer[: step.stop]
-        write_whole(step.target, lambda file: file.write(raw.data), step.place)
+        write_whole(step.target, lambda file: file.write(raw.data), step.location)
     else:
         dimensions = step.dimensions
         if step.stop is None:
             dimensions = dimensions or (len(buffer) // step.data_type.itemsize,)
-            check_dimensions(step.place, step.resource, dimensions, step.data_type, len(buffer))
+            check_dimensions(step.location, step.resource, dimensions, step.data_type, len(buffer))
         count = math.prod(dimensions)
         elements = buffer[: count * step.data_type.itemsize].view(step.data_type.dtype).reshape(dimensions)
-        write_whole(step.target, lambda file: npy.write(file, elements), step.place)
+        write_whole(step.target, lambda file: npy.write(file, elements), step.location)
     log(f"Resource '{escape_controls(step.resource.name)}' written to '{escape_controls(str(step.target))}'")
 
 

@@ -15,7 +15,7 @@ from anydml.dxdispatch.onnx_steps import check_dimensions, check_known, contents
 from anydml.dxdispatch.printing import MAX_TEXT, MAX_VERBOSE_TEXT
 from anydml.dxdispatch.steps import BoundTensor, Contents, DispatchStep, OnnxStep, PrintStep, Range, Step, WriteStep
 from anydml.files.folder import extension
-from anydml.files.json_path import JsonPath, names, show
+from anydml.files.location import Location, names, show
 from anydml.tensor import DataType, TensorDesc, TensorFlags
 from anydml.text import count_noun
 
@@ -80,7 +80,7 @@ def schedule(model: Model) -> Schedule:
             bound_tensors += run.tensor_count if isinstance(run, OnnxModel) else run.desc.tensor_count
             if bound_tensors > MAX_BOUND:
                 reason = f"with this one the commands bind more than {MAX_BOUND} tensors; split the model"
-                raise command.place.error(reason)
+                raise command.location.error(reason)
             if isinstance(run, OnnxModel):
                 steps.append(onnx_step(command, run, sizes, written))
             else:
@@ -100,7 +100,7 @@ def schedule(model: Model) -> Schedule:
         operator = "ONNX" if isinstance(step, OnnxStep) else step.dispatchable.desc.OPERATOR
         check_overlap(operator, inputs, outputs, written_resources)
     contents = {
-        resource: _contents(resource, written, resource.place) for resource in dict.fromkeys((*sizes, *written))
+        resource: _contents(resource, written, resource.location) for resource in dict.fromkeys((*sizes, *written))
     }
     return Schedule(tuple(steps), sizes, contents, written_resources)
 
@@ -115,7 +115,7 @@ def _dispatch(
 ) -> DispatchStep:
     inputs = tuple(_bind_ranges(command, run, run.desc.inputs, written, None))
     outputs = tuple(_bind_ranges(command, run, run.desc.outputs, written, sizes))
-    return DispatchStep(command.place, run, inputs, outputs)
+    return DispatchStep(command.location, run, inputs, outputs)
 
 
 def _bind_ranges(
@@ -145,10 +145,10 @@ def _bind_ranges(
                 size = size_of(binding, written)
             if start + tensor_bytes > size:
                 after = f" from byte {start} on" if start else ""
-                raise binding.place.error(
+                raise binding.location.error(
                     f"{show(resource.name)} has {max(size - start, 0)} bytes{after}, but {name} needs {tensor_bytes}"
                 )
-            ranges.append(Range(binding.place, name, resource, start, start + tensor_bytes, initial))
+            ranges.append(Range(binding.location, name, resource, start, start + tensor_bytes, initial))
     return ranges
 
 
@@ -175,7 +175,7 @@ def check_overlap(
             overlapped = furthest if is_output else output
             if overlapped and overlapped.stop > start:
                 first, second = (bound, overlapped) if overlapped is output and not is_output else (overlapped, bound)
-                raise second.place.error(
+                raise second.location.error(
                     f"{operator}: {second.name} overlaps {first.name}: both are bound to byte {start} of "
                     f"{show(resource.name)}; bind another resource",
                     operator,
@@ -192,23 +192,27 @@ def _bindings_of_point(
     """Return the bindings of a bind point, and whether they were made at initialization rather than by the command."""
     initial = run.bindings
     owned = any(tensor.flags & TensorFlags.OWNED_BY_DML for tensor in tensors)
-    bindings_place = command.place / "bindings"
+    bindings_location = command.location / "bindings"
     if owned and point in initial and point in command.bindings:
-        raise (bindings_place / point).error("is OWNED_BY_DML and already bound by its dispatchable; bind it once")
+        raise (bindings_location / point).error("is OWNED_BY_DML and already bound by its dispatchable; bind it once")
     chosen: Bindings = command.bindings if point in command.bindings else initial
     if point not in chosen:
         desc = run.desc
         points = dict.fromkeys(name.partition("[")[0] for name, _ in (*desc.inputs, *desc.outputs))
         unknown = [name for name in command.bindings if name not in points]
         hint = f"; there is no {names(unknown)} to bind, only {names(points)}" if unknown else ""
-        raise (bindings_place / point).error(f"has no resource, and {show(run.name)} needs one{hint}")
+        raise (bindings_location / point).error(f"has no resource, and {show(run.name)} needs one{hint}")
     bindings = chosen[point]
     if len(bindings) != len(tensors):
-        place = (
-            bindings_place / point if chosen is command.bindings else bindings[0].place if bindings else bindings_place
+        location = (
+            bindings_location / point
+            if chosen is command.bindings
+            else bindings[0].location
+            if bindings
+            else bindings_location
         )
         bound = f"{count_noun(len(bindings), 'resource')} bound to {point}"
-        raise place.error(f"{bound}, but it has {count_noun(len(tensors), 'tensor')} in {show(run.name)}")
+        raise location.error(f"{bound}, but it has {count_noun(len(tensors), 'tensor')} in {show(run.name)}")
     return bindings, chosen is initial
 
 
@@ -226,9 +230,9 @@ def _shapes_written(step: Step) -> Iterator[tuple[Resource, Written]]:
 
 def _print(command: Print, written: Mapping[Resource, Contents], shapes: Mapping[Resource, Written]) -> PrintStep:
     resource = command.resource
-    data_type, size, *_ = _contents(resource, written, command.place / "resource")
+    data_type, size, *_ = _contents(resource, written, command.location / "resource")
     if data_type is None:
-        raise (command.place / "resource").error(
+        raise (command.location / "resource").error(
             f"{show(resource.name)} has values of several types: write it to a file"
         )
     # Padding is not printed.
@@ -239,21 +243,21 @@ def _print(command: Print, written: Mapping[Resource, Contents], shapes: Mapping
 
 
 def _write(command: WriteFile, written: Mapping[Resource, Contents]) -> WriteStep:
-    resource, place = command.resource, command.place
-    data_type, size, sizes, _ = _contents(resource, written, place / "resource")
+    resource, location = command.resource, command.location
+    data_type, size, sizes, _ = _contents(resource, written, location / "resource")
     stop = resource.size_in_bytes or size
     if extension(command.target.name) != ".npy":
-        return WriteStep(place / "targetPath", resource, command.target, stop)
+        return WriteStep(location / "targetPath", resource, command.target, stop)
     if data_type is None:
-        raise (place / "resource").error(f"{show(resource.name)} has values of several types: write a .bin file")
+        raise (location / "resource").error(f"{show(resource.name)} has values of several types: write a .bin file")
     if stop is None:
-        return WriteStep(place / "targetPath", resource, command.target, stop, data_type, command.dimensions)
+        return WriteStep(location / "targetPath", resource, command.target, stop, data_type, command.dimensions)
     dimensions = command.dimensions or sizes or (stop // data_type.itemsize,)
-    check_dimensions(place / "dimensions", resource, dimensions, data_type, stop)
-    return WriteStep(place / "targetPath", resource, command.target, stop, data_type, dimensions)
+    check_dimensions(location / "dimensions", resource, dimensions, data_type, stop)
+    return WriteStep(location / "targetPath", resource, command.target, stop, data_type, dimensions)
 
 
-def _contents(resource: Resource, written: Mapping[Resource, Contents], place: JsonPath) -> Contents:
+def _contents(resource: Resource, written: Mapping[Resource, Contents], location: Location) -> Contents:
     if resource.initializer:
         return Contents(resource.data_type, resource.initializer.byte_count)
-    return contents_of(resource, written, place)
+    return contents_of(resource, written, location)

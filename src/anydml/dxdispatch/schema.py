@@ -12,7 +12,7 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from anydml.errors import ModelError
-from anydml.files.json_path import JsonPath, show
+from anydml.files.location import Location, show
 from anydml.tensor import UINT_MAX
 from anydml.text import closest_name
 
@@ -190,13 +190,13 @@ _WORDS = {
 }
 
 
-def parse(fields_class: type[F], value: Any, place: JsonPath) -> F:
+def parse(fields_class: type[F], value: Any, location: Location) -> F:
     """Parse one object of the file.
 
     Args:
         fields_class: the class of the object.
         value: the JSON value.
-        place: the JSON path of the object.
+        location: the JSON path of the object.
 
     Raises:
         ModelError: a field is missing or of the wrong type; the message names the first such field.
@@ -204,34 +204,36 @@ def parse(fields_class: type[F], value: Any, place: JsonPath) -> F:
     try:
         return fields_class.model_validate(value)
     except ValidationError as error:
-        raise _explain(error, fields_class, value, place) from None
+        raise _explain(error, fields_class, value, location) from None
 
 
-def _explain(error: ValidationError, fields_class: type[Fields], value: Any, place: JsonPath) -> ModelError:
+def _explain(error: ValidationError, fields_class: type[Fields], value: Any, location: Location) -> ModelError:
     errors = error.errors(include_url=False)
     lacks = {error["loc"] for error in errors if error["type"] == "missing"}
     if error.title == FileFields.__name__ and lacks == {(name,) for name in FileFields.model_fields}:
-        return place.error("has none of the fields resources, dispatchables and commands of DxDispatch's model files")
+        return location.error(
+            "has none of the fields resources, dispatchables and commands of DxDispatch's model files"
+        )
     first = errors[0]
     if error.title == FileFields.__name__ and not first["loc"]:
-        return place.error(f"a model must be a JSON object, not {show(value)}")
+        return location.error(f"a model must be a JSON object, not {show(value)}")
     for key in first["loc"]:
         # pydantic adds location parts that are not keys of the file, for example for a flag read as a list.
         is_present = key in value if isinstance(value, dict) else isinstance(value, list) and isinstance(key, int)
         if is_present:
             value = value[key]
         if is_present or first["type"] == "missing":
-            place = place / key
+            location = location / key
     if first["type"] == "missing":
         name = str(first["loc"][-1])
         known_keys = {field.alias or key for key, field in fields_class.model_fields.items()}
         close_name = (
             closest_name(name, [key for key in value if key not in known_keys]) if isinstance(value, dict) else None
         )
-        return place.error(
+        return location.error(
             "is required, but missing" + (f"; this object has {show(close_name)}: is that meant?" if close_name else "")
         )
     words = first["msg"].replace("Input should be", "must be").replace("List should have", "must have")
     words = words.partition(" after validation")[0].replace("greater than or equal to", "at least")
     words = _WORDS.get(first["type"], words)
-    return place.error(f"{words}, not {show(value)}")
+    return location.error(f"{words}, not {show(value)}")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from anydml.dxdispatch.model import Dispatchable, Resource
 from anydml.dxdispatch.onnx_models import GraphTensor, OnnxModel
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 from anydml.tensor import DataType
 
 
@@ -37,7 +37,7 @@ class Range:
         initial: whether the bytes are bound at initialization, so that later writes do not change what is read.
     """
 
-    place: JsonPath
+    location: Location
     name: str
     resource: Resource
     start: int
@@ -49,7 +49,7 @@ class Range:
 class DispatchStep:
     """Dispatch an operator, its tensors bound to these ranges in the order of the desc."""
 
-    place: JsonPath
+    location: Location
     dispatchable: Dispatchable
     inputs: tuple[Range, ...]
     outputs: tuple[Range, ...]
@@ -73,7 +73,7 @@ class WriteStep:
     If `stop` is None, the size of the resource at that time applies.
     """
 
-    place: JsonPath
+    location: Location
     resource: Resource
     target: Path
     stop: int | None
@@ -99,7 +99,7 @@ class BoundTensor:
 class OnnxStep:
     """Run a graph, its inputs and outputs bound by name."""
 
-    place: JsonPath
+    location: Location
     dispatchable: OnnxModel
     inputs: tuple[BoundTensor, ...]
     outputs: tuple[BoundTensor, ...]

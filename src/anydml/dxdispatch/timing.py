@@ -84,11 +84,11 @@ def _measure(dispatch: Callable[[], object], timing: Timing, advance: Callable[[
             dispatch()
         elapsed = _seconds_since(start)
         samples.append(elapsed / timing.repeat)
-        done = (
+        reached = (
             len(samples) if timing.milliseconds is None else min(int(_seconds_since(begin)), int(timing.milliseconds))
         )
-        advance(done - reported)
-        reported = done
+        advance(reached - reported)
+        reported = reached
         seconds_left = max(0.0, timing.interval - _seconds_since(start))
         if timing.milliseconds is not None and _seconds_since(begin) + seconds_left > timing.milliseconds:
             break

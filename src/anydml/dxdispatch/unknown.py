@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from anydml.dxdispatch import schema
 from anydml.dxdispatch.json_descs import TENSOR_FIELDS, parse_operator_type
-from anydml.files.json_path import MAX_KEY, JsonPath, names, show
+from anydml.files.location import MAX_KEY, Location, names, show
 from anydml.operators import OperatorDesc
 from anydml.operators.problem import camel
 from anydml.text import did_you_mean
@@ -29,28 +29,28 @@ _COMMANDS: dict[str, type[schema.Fields]] = {
     "writefile": schema.WriteFileFields,
 }
 
-_Found = tuple[JsonPath, str, str, Iterable[str]]
+_Found = tuple[Location, str, str, Iterable[str]]
 """JSON path of the object, kind of name ("field" or "bind point"), unknown name, and known names."""
 
 
 def unknown_fields(
-    root: Mapping[str, Any], place: JsonPath, graphs: Mapping[str, list[str]] = MappingProxyType({})
+    root: Mapping[str, Any], location: Location, graphs: Mapping[str, list[str]] = MappingProxyType({})
 ) -> tuple[str, ...]:
     """Return a warning per unknown field, at most `MAX_TOLD` and one that counts the others.
 
     Args:
         root: root object of a valid model file.
-        place: the file.
+        location: the file.
         graphs: bind points of the dispatchables that are ONNX models, by name.
     """
     lines: list[str] = []
     count = 0
-    for field_place, noun, name, allowed in _model(root, place, graphs):
+    for field_location, noun, name, allowed in _model(root, location, graphs):
         count += 1
         if count <= MAX_TOLD:
-            lines.append(f"{field_place.location}: unknown {noun} {_quote(name)}{_advice(name, list(allowed))}")
+            lines.append(f"{field_location.text}: unknown {noun} {_quote(name)}{_advice(name, list(allowed))}")
     if count > MAX_TOLD:
-        lines.append(f"{place}: and {count - MAX_TOLD} more unknown fields")
+        lines.append(f"{location}: and {count - MAX_TOLD} more unknown fields")
     return tuple(lines)
 
 
@@ -62,53 +62,55 @@ def _advice(name: str, allowed: list[str]) -> str:
     return did_you_mean(name, allowed) or f"; there are {names(allowed)}"
 
 
-def _model(root: Mapping[str, Any], place: JsonPath, graphs: Mapping[str, list[str]]) -> Iterator[_Found]:
-    yield from _fields(root, place, schema.FileFields)
+def _model(root: Mapping[str, Any], location: Location, graphs: Mapping[str, list[str]]) -> Iterator[_Found]:
+    yield from _fields(root, location, schema.FileFields)
     for name, resource in root["resources"].items():
-        yield from _resource(resource, place / "resources" / name)
+        yield from _resource(resource, location / "resources" / name)
     points = {**graphs}
     for name, dispatchable in root["dispatchables"].items():
         if name in graphs:
-            yield from _fields(dispatchable, place / "dispatchables" / name, schema.OnnxFields)
+            yield from _fields(dispatchable, location / "dispatchables" / name, schema.OnnxFields)
             continue
-        desc_class = parse_operator_type(dispatchable.get("type", dispatchable.get("Type")), place)
+        desc_class = parse_operator_type(dispatchable.get("type", dispatchable.get("Type")), location)
         points[name] = [camel(field) for field in (*desc_class.INPUTS, *desc_class.OUTPUTS)]
-        yield from _dispatchable(desc_class, dispatchable, place / "dispatchables" / name)
+        yield from _dispatchable(desc_class, dispatchable, location / "dispatchables" / name)
     for i, command in enumerate(root["commands"]):
-        command_place = place / "commands" / i
+        command_location = location / "commands" / i
         fields = _COMMANDS[command["type"].lower()]
-        yield from _fields(command, command_place, schema.CommandFields, fields)
+        yield from _fields(command, command_location, schema.CommandFields, fields)
         if fields is schema.DispatchFields:
-            yield from _bindings(command["bindings"], command_place / "bindings", points[command["dispatchable"]])
+            yield from _bindings(command["bindings"], command_location / "bindings", points[command["dispatchable"]])
 
 
-def _resource(resource: Mapping[str, Any], place: JsonPath) -> Iterator[_Found]:
-    yield from _fields(resource, place, schema.ResourceFields)
-    values, values_place = resource["initialValues"], place / "initialValues"
+def _resource(resource: Mapping[str, Any], location: Location) -> Iterator[_Found]:
+    yield from _fields(resource, location, schema.ResourceFields)
+    values, values_location = resource["initialValues"], location / "initialValues"
     if isinstance(values, dict):
         kinds: dict[str, type[schema.Fields]] = {"value": schema.ConstantFields, "valueStart": schema.SequenceFields}
         yield from _fields(
-            values, values_place, next((kinds[key] for key in kinds if key in values), schema.FileSourceFields)
+            values, values_location, next((kinds[key] for key in kinds if key in values), schema.FileSourceFields)
         )
     elif isinstance(values, list):
         for i, element in enumerate(values):
             if isinstance(element, dict):
-                yield from _fields(element, values_place / i, schema.ListElementFields)
+                yield from _fields(element, values_location / i, schema.ListElementFields)
 
 
-def _dispatchable(desc_class: type[OperatorDesc], dispatchable: Mapping[str, Any], place: JsonPath) -> Iterator[_Found]:
+def _dispatchable(
+    desc_class: type[OperatorDesc], dispatchable: Mapping[str, Any], location: Location
+) -> Iterator[_Found]:
     key = next((key for key in ("Desc", "desc") if key in dispatchable), None)
     fields = _known_names(schema.DispatchableFields)
     desc_fields = _desc_fields(desc_class)
     if key is None:
-        yield from _unknown_values(dispatchable, place, [*fields, *desc_fields])
-        yield from _tensors(desc_class, dispatchable, place)
+        yield from _unknown_values(dispatchable, location, [*fields, *desc_fields])
+        yield from _tensors(desc_class, dispatchable, location)
     else:
-        yield from _unknown_values(dispatchable, place, fields)
-        yield from _unknown_values(dispatchable[key], place / key, desc_fields)
-        yield from _tensors(desc_class, dispatchable[key], place / key)
+        yield from _unknown_values(dispatchable, location, fields)
+        yield from _unknown_values(dispatchable[key], location / key, desc_fields)
+        yield from _tensors(desc_class, dispatchable[key], location / key)
     points = [camel(field) for field in (*desc_class.INPUTS, *desc_class.OUTPUTS)]
-    yield from _bindings(dispatchable.get("bindings", {}), place / "bindings", points)
+    yield from _bindings(dispatchable.get("bindings", {}), location / "bindings", points)
 
 
 def _desc_fields(desc_class: type[OperatorDesc]) -> list[str]:
@@ -119,37 +121,37 @@ def _desc_fields(desc_class: type[OperatorDesc]) -> list[str]:
     return [*fields, *counts, "DimensionCount"]
 
 
-def _tensors(desc_class: type[OperatorDesc], desc: Mapping[str, Any], place: JsonPath) -> Iterator[_Found]:
+def _tensors(desc_class: type[OperatorDesc], desc: Mapping[str, Any], location: Location) -> Iterator[_Found]:
     for field in (*desc_class.INPUTS, *desc_class.OUTPUTS):
         name = camel(field)
         tensors = desc.get(name)
         if isinstance(tensors, list):
             for i, tensor in enumerate(tensors):
-                yield from _tensor(tensor, place / name / i)
+                yield from _tensor(tensor, location / name / i)
         elif tensors is not None:
-            yield from _tensor(tensors, place / name)
+            yield from _tensor(tensors, location / name)
 
 
-def _tensor(tensor: Mapping[str, Any], place: JsonPath) -> Iterator[_Found]:
+def _tensor(tensor: Mapping[str, Any], location: Location) -> Iterator[_Found]:
     if "Desc" in tensor:
-        yield from _unknown_values(tensor, place, ["Type", "Desc"])
-        yield from _unknown_values(tensor["Desc"], place / "Desc", TENSOR_FIELDS)
+        yield from _unknown_values(tensor, location, ["Type", "Desc"])
+        yield from _unknown_values(tensor["Desc"], location / "Desc", TENSOR_FIELDS)
     else:
-        yield from _unknown_values(tensor, place, ["Type", *TENSOR_FIELDS])
+        yield from _unknown_values(tensor, location, ["Type", *TENSOR_FIELDS])
 
 
-def _bindings(bindings: Mapping[str, Any], place: JsonPath, points: Iterable[str]) -> Iterator[_Found]:
-    yield from _unknown_values(bindings, place, points, "bind point")
+def _bindings(bindings: Mapping[str, Any], location: Location, points: Iterable[str]) -> Iterator[_Found]:
+    yield from _unknown_values(bindings, location, points, "bind point")
     for point, bound in bindings.items():
         for i, binding in enumerate(bound if isinstance(bound, list) else [bound]):
             if isinstance(binding, dict):
-                binding_place = place / point / i if isinstance(bound, list) else place / point
-                yield from _fields(binding, binding_place, schema.BindingFields)
+                binding_location = location / point / i if isinstance(bound, list) else location / point
+                yield from _fields(binding, binding_location, schema.BindingFields)
 
 
-def _fields(value: Mapping[str, Any], place: JsonPath, *fields_classes: type[schema.Fields]) -> Iterator[_Found]:
+def _fields(value: Mapping[str, Any], location: Location, *fields_classes: type[schema.Fields]) -> Iterator[_Found]:
     yield from _unknown_values(
-        value, place, [name for fields_class in fields_classes for name in _known_names(fields_class)]
+        value, location, [name for fields_class in fields_classes for name in _known_names(fields_class)]
     )
 
 
@@ -158,9 +160,9 @@ def _known_names(fields_class: type[schema.Fields]) -> list[str]:
 
 
 def _unknown_values(
-    value: Mapping[str, Any], place: JsonPath, allowed: Iterable[str], noun: str = "field"
+    value: Mapping[str, Any], location: Location, allowed: Iterable[str], noun: str = "field"
 ) -> Iterator[_Found]:
     allowed = list(allowed)
     for name in value:
         if name not in allowed:
-            yield place, noun, name, allowed
+            yield location, noun, name, allowed

@@ -63,7 +63,7 @@ class Explanation:
 
         from anydml.errors import ModelError
         from anydml.files.folder import write_whole
-        from anydml.files.json_path import JsonPath
+        from anydml.files.location import Location
         from anydml.paths import path_text
 
         makers = {".html": self.html, ".svg": self.svg}
@@ -74,7 +74,7 @@ class Explanation:
         if make is None:
             raise ValueError(f"{path} ends in {target.suffix!r}, but pages end in .html and pictures in .svg")
         text = make().encode("utf-8")
-        write_whole(target, lambda file: file.write(text), JsonPath(str(path)))
+        write_whole(target, lambda file: file.write(text), Location(str(path)))
 
     def __str__(self) -> str:
         from anydml.explain.terminal import as_text
@@ -93,11 +93,11 @@ class Explanation:
         return self.svg() if len(self.sections) == 1 else None
 
 
-def explain(thing: Any, *arguments: Any, device: str = "cpu", **keywords: Any) -> Explanation:
+def explain(subject: Any, *arguments: Any, device: str = "cpu", **keywords: Any) -> Explanation:
     """Explain what moves where.
 
     Args:
-        thing: an operator desc, a compiled or bound operator, a function (explained as `fuse` compiles it), a program
+        subject: an operator desc, a compiled or bound operator, a function (explained as `fuse` compiles it), a program
             or an object whose method `program` returns one, a plan over files, or a model that `dxdispatch.load` or
             `anydml.onnx.load` returned.
         arguments: for a desc, a compiled operator or a program: arrays for its first inputs, whose values are shown
@@ -137,33 +137,35 @@ def explain(thing: Any, *arguments: Any, device: str = "cpu", **keywords: Any) -
     from anydml.operators.base import OperatorDesc
     from anydml.tracing.fused import Fused, fuse
 
-    is_called = isroutine(thing) and (arguments or keywords)
-    if isinstance(thing, Fused) or is_called:
-        return _explain_section(subjects.of_fused(fuse(thing) if is_called else thing, arguments, keywords))
-    if type(thing).__name__ == "ModelProto" and not arguments:
-        return _explain_all("ONNX model", subjects.of_onnx(thing, device, keywords))
+    is_called = isroutine(subject) and (arguments or keywords)
+    if isinstance(subject, Fused) or is_called:
+        return _explain_section(subjects.of_fused(fuse(subject) if is_called else subject, arguments, keywords))
+    if type(subject).__name__ == "ModelProto" and not arguments:
+        return _explain_all("ONNX model", subjects.of_onnx(subject, device, keywords))
     if keywords:
         names = ", ".join(keywords)
         raise TypeError(f"explain takes keywords for functions and ONNX models only, not {names}")
-    if isinstance(thing, OperatorDesc):
-        return _explain_section(subjects.of_desc(thing, arguments, device))
-    if isinstance(thing, CompiledOperator):
-        return _explain_section(subjects.of_desc(thing.desc, arguments, thing.device.name, str(thing)))
-    program = thing.program() if callable(getattr(thing, "program", None)) else thing
+    if isinstance(subject, OperatorDesc):
+        return _explain_section(subjects.of_desc(subject, arguments, device))
+    if isinstance(subject, CompiledOperator):
+        return _explain_section(subjects.of_desc(subject.desc, arguments, subject.device.name, str(subject)))
+    program = subject.program() if callable(getattr(subject, "program", None)) else subject
     if isinstance(program, Program):
         return _explain_section(subjects.of_program(program, arguments, device))
-    if isroutine(thing):
+    if isroutine(subject):
         raise TypeError("explain takes a function with its arguments: dml.explain(function, x, …)")
     if arguments:
-        raise TypeError(f"explain takes arrays for descs, operators and programs, not for {a(type(thing).__name__)}")
-    if isinstance(thing, BoundOperator):
-        return _explain_section(subjects.of_bound(thing.desc, thing._operands, thing))
-    if isinstance(thing, Model):
-        return _explain_all(str(thing.place), subjects.of_model(thing, device))
-    if isinstance(getattr(thing, "program", None), Program):
-        return _explain_section(subjects.of_plan(thing))
-    message = f"explain takes a desc, an operator, a function, a program, a plan or a model, not {type(thing).__name__}"
-    if isinstance(thing, str | os.PathLike):
+        raise TypeError(f"explain takes arrays for descs, operators and programs, not for {a(type(subject).__name__)}")
+    if isinstance(subject, BoundOperator):
+        return _explain_section(subjects.of_bound(subject.desc, subject._operands, subject))
+    if isinstance(subject, Model):
+        return _explain_all(str(subject.location), subjects.of_model(subject, device))
+    if isinstance(getattr(subject, "program", None), Program):
+        return _explain_section(subjects.of_plan(subject))
+    message = (
+        f"explain takes a desc, an operator, a function, a program, a plan or a model, not {type(subject).__name__}"
+    )
+    if isinstance(subject, str | os.PathLike):
         message += "; anydml.dxdispatch.load reads a model file"
     raise TypeError(message)
 

@@ -211,7 +211,7 @@ def _axes_down(section: Section) -> list[tuple[int, ...]]:
 def _find_touches(section: Section, sheets: Mapping[int, Sheet], move: Move) -> list[Touch]:
     """Return the boxes that a move accesses in its destination, source and indices, if they are drawn."""
     ends = [move.destination, *([move.source] if isinstance(move.source, Access) else [])]
-    ends += [Access(lookup.operand, lookup.offset, lookup.strides, lookup.lookups) for lookup in move.every_lookup()]
+    ends += [Access(lookup.operand, lookup.offset, lookup.strides, lookup.lookups) for lookup in move.all_lookups()]
     touches = []
     for end in ends:
         if end.operand in sheets:

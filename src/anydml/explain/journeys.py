@@ -93,7 +93,7 @@ class _Memory:
         self.cells: list[dict[int, int]] = []
         self.bytes: dict[Cell, bytes] = {}
         self.labels: dict[Cell, str] = {}
-        looked_up = {lookup.operand for move in section.moves for lookup in move.every_lookup()}
+        looked_up = {lookup.operand for move in section.moves for lookup in move.all_lookups()}
         for operand, tensor in enumerate(section.tensors):
             places: dict[int, int] = {}
             for cell, coordinates in enumerate(itertools.product(*map(range, tensor.sizes))):

@@ -164,7 +164,7 @@ def _touched_ends(program: Program, operand_number: int) -> Iterator[tuple[int, 
         for end in (move.destination, move.source):
             if isinstance(end, Access) and end.operand == operand_number and 0 not in move.sizes:
                 yield _last_byte(end, move.sizes) + move.element_size, move.element_size
-        for lookup in move.every_lookup():
+        for lookup in move.all_lookups():
             if lookup.operand == operand_number and 0 not in move.sizes:
                 size = np.dtype(lookup.dtype).itemsize
                 reach = Access(operand_number, lookup.offset, lookup.strides, lookup.lookups)

@@ -92,7 +92,7 @@ def of_plan(plan: Any) -> Section:
 
 def of_fused(fused: Fused[..., Any], arguments: Any, keywords: dict[str, Any]) -> Section:
     """Return the section of a fused function, called with these arguments."""
-    program, inputs, results = fused.lowered(*arguments, **keywords)
+    program, inputs, results = fused.lower_call(*arguments, **keywords)
     shapes = {k: (array.shape, array.strides, array.dtype) for k, array in enumerate(inputs)}
     for k, (sizes, dtype) in enumerate(results, len(inputs)):
         shapes[k] = sizes, Layout.packed(sizes, dtype.itemsize).strides, dtype
@@ -109,8 +109,8 @@ def of_model(model: Model, device: str) -> Iterator[Section | str]:
     from anydml.dxdispatch.schedule import schedule
     from anydml.dxdispatch.steps import DispatchStep, OnnxStep
 
-    for place, problem in model.problems():
-        raise place.error(str(problem), problem.operator, problem.rule)
+    for location, problem in model.problems():
+        raise location.error(str(problem), problem.operator, problem.rule)
     todo = schedule(model)
     contents = _first_contents(todo)
     for step in todo.steps:
@@ -212,7 +212,7 @@ def _first_contents(todo: Schedule) -> dict[Any, Array]:
                 try:
                     resource.initializer.fill(buffer[: resource.initializer.byte_count])
                 except OSError as error:
-                    raise resource.place.error(f"cannot be read: {error.strerror}") from None
+                    raise resource.location.error(f"cannot be read: {error.strerror}") from None
             contents[resource] = buffer
     return contents
 

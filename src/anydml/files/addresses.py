@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Generator, Iterator
 from typing import Any
 
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 from anydml.files.object_paths import ObjectPath, state_of
 
 WITH_TENSORS = (
@@ -128,8 +128,8 @@ def check_written(path: Address) -> None:
         ModelError: the address is one of a web server, or a whole bucket.
     """
     if path.is_local:
-        raise JsonPath(str(path)).error("lies in a file that is only read: name a folder such as x.zarr")
+        raise Location(str(path)).error("lies in a file that is only read: name a folder such as x.zarr")
     if not path.is_listed:
-        raise JsonPath(str(path)).error("is of a web server, which is only read: name one such as s3://bucket/x.zarr")
+        raise Location(str(path)).error("is of a web server, which is only read: name one such as s3://bucket/x.zarr")
     if not path.key:
-        raise JsonPath(str(path)).error("is a whole bucket: name a folder in it, such as x.zarr")
+        raise Location(str(path)).error("is a whole bucket: name a folder in it, such as x.zarr")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from anydml.errors import nothing_at
-from anydml.files.json_path import JsonPath, show
+from anydml.files.location import Location, show
 from anydml.files.modes import ACCESS_LIST, allowed_by
 from anydml.paths import address
 
@@ -26,44 +26,44 @@ class Folder:
     root: Path
     allow_outside: bool = False
 
-    def source(self, written: str, place: JsonPath) -> Path:
+    def source(self, written: str, location: Location) -> Path:
         """Return the file of a `sourcePath`: relative to the folder, or else to the current one, as in DxDispatch.
 
         Raises:
             ModelError: there is no such file, it is not a regular file, or it lies outside.
         """
-        path = self._inside(written, place)
+        path = self._inside(written, location)
         if not os.path.exists(path) and self.allow_outside:
             path = Path.cwd() / _portable_path(written)
         if not os.path.isfile(path):
             reason = " is not a file" if os.path.exists(path) else f": {nothing_at(path)}"
-            raise place.error(f"{show(written)}{reason}; it was looked for at {path}")
+            raise location.error(f"{show(written)}{reason}; it was looked for at {path}")
         return path
 
-    def target(self, written: str, place: JsonPath) -> Path:
+    def target(self, written: str, location: Location) -> Path:
         """Return the file to write for a `targetPath`, relative to the folder.
 
         Raises:
             ModelError: the path is not that of a file, or lies outside the folder.
         """
-        path = self._inside(written, place)
+        path = self._inside(written, location)
         if os.path.isdir(path):
-            raise place.error(f"{show(written)} is a folder; name a file in it")
+            raise location.error(f"{show(written)} is a folder; name a file in it")
         if os.path.exists(path) and not os.path.isfile(path):
-            raise place.error(f"{show(written)} is not a file; name another")
+            raise location.error(f"{show(written)} is not a file; name another")
         return path
 
-    def _inside(self, written: str, place: JsonPath) -> Path:
+    def _inside(self, written: str, location: Location) -> Path:
         if (reason := address(written)) is not None:
-            raise place.error(f"{show(written)} {reason}")
+            raise location.error(f"{show(written)} {reason}")
         # Resolved first, so that neither ".." nor a symbolic link leads out.
         try:
             root = self.root.resolve()
             path = (root / _portable_path(written)).resolve()
         except (OSError, ValueError, RuntimeError) as error:
-            raise place.error(f"{show(written)} is not a path: {error}") from None
+            raise location.error(f"{show(written)} is not a path: {error}") from None
         if not self.allow_outside and not path.is_relative_to(root):
-            raise place.error(f"{show(written)} leaves the model's folder {root}; allow it with --allow-outside")
+            raise location.error(f"{show(written)} leaves the model's folder {root}; allow it with --allow-outside")
         return path
 
 
@@ -77,41 +77,41 @@ def extension(written: str) -> str:
     return Path(_portable_path(written)).suffix.lower()
 
 
-def check_replaceable(target: Path, sources: Iterable[Path], overwrite: bool, place: JsonPath) -> None:
+def check_replaceable(target: Path, sources: Iterable[Path], overwrite: bool, location: Location) -> None:
     """Check that writing a file overwrites no input, and no existing file unless it may be replaced.
 
     Args:
         target: the file that will be written.
         sources: the files that are read.
         overwrite: whether an existing file may be replaced.
-        place: names the target in errors.
+        location: names the target in errors.
 
     Raises:
         ModelError: `target` is one of `sources`, exists and may not be replaced, or is a link to nothing.
     """
-    check_link(target, place)
+    check_link(target, location)
     if not target.is_file():
         return
     if any(source.exists() and target.samefile(source) for source in sources):
-        raise place.error("is the file that is read: write to another one")
+        raise location.error("is the file that is read: write to another one")
     if not overwrite:
-        raise place.error("exists already: name another output, or replace it by --overwrite (overwrite=True)")
+        raise location.error("exists already: name another output, or replace it by --overwrite (overwrite=True)")
 
 
-def check_link(target: Path, place: JsonPath) -> None:
+def check_link(target: Path, location: Location) -> None:
     """Refuse to write to a link that leads to nothing: the link may be meant for a disk that is not mounted now.
 
     Raises:
         ModelError: `target` is such a link.
     """
     if os.path.islink(target) and not os.path.exists(target):
-        raise place.error(
+        raise location.error(
             f"is a link to {os.readlink(target)}, which does not exist: remove it, or name another output"
         )
 
 
 def write_whole(
-    target: Path, write: Callable[[BinaryIO], object], place: JsonPath, sources: Iterable[Path] = ()
+    target: Path, write: Callable[[BinaryIO], object], location: Location, sources: Iterable[Path] = ()
 ) -> None:
     """Write a file beside `target` and rename it, so that the name never stands for an incomplete file.
 
@@ -140,9 +140,9 @@ def write_whole(
         finally:
             part_path.unlink(missing_ok=True)
     except OSError as error:
-        raise place.error(f"{target} cannot be written: {error.strerror or error}") from None
+        raise location.error(f"{target} cannot be written: {error.strerror or error}") from None
     except ValueError as error:
-        raise place.error(f"{str(target)!r} is not a path: {error}") from None
+        raise location.error(f"{str(target)!r} is not a path: {error}") from None
 
 
 def _open_like(target: Path, part_path: Path, allowed: int) -> BinaryIO:

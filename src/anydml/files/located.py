@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from anydml.errors import ModelError
 from anydml.files.addresses import Address
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 from anydml.files.object_paths import ADDRESS_START
 from anydml.files.object_stores import hub
 from anydml.paths import address, path_text
@@ -62,15 +62,15 @@ def locate(name: str, value: object) -> Path:
         return Path(path_text(name, text))
     # No error shows a password.
     after_scheme = text[match.end() :]
-    place = JsonPath(f"{name}: {match[1].lower()}://{after_scheme.partition('/')[0].rpartition('@')[2]}/…")
+    location = Location(f"{name}: {match[1].lower()}://{after_scheme.partition('/')[0].rpartition('@')[2]}/…")
     if "@" in after_scheme.partition("/")[0]:
-        raise place.error("has a name or password before its host: give them by the settings of obstore instead")
+        raise location.error("has a name or password before its host: give them by the settings of obstore instead")
     if "?" in text or "#" in text:
-        raise place.error("has a query or fragment, which is not read: name the folder or object alone")
+        raise location.error("has a query or fragment, which is not read: name the folder or object alone")
     if any(part in ("", ".", "..") for part in after_scheme.rstrip("/").split("/")):
-        raise place.error("has a part that is empty, or one or two dots")
+        raise location.error("has a part that is empty, or one or two dots")
     if importlib.util.find_spec("obstore") is None:
-        raise place.error('is an address, which obstore reads and writes: pip install "anydml[remote]"')
+        raise location.error('is an address, which obstore reads and writes: pip install "anydml[remote]"')
     # If one store had two names, an output that is also an input would not be recognized.
     scheme = match[1].lower().removesuffix("a")
     return Address(f"{scheme}:/{after_scheme.rstrip('/')}")

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.lib import format as npy_format
 
 from anydml.files.addresses import Address
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -67,13 +67,13 @@ class NpyFile:
 
 
 def read_header(
-    path: Path, place: JsonPath, start: int = 0, size: int | None = None, first: bytes | bytearray | None = None
+    path: Path, location: Location, start: int = 0, size: int | None = None, first: bytes | bytearray | None = None
 ) -> NpyFile:
     """Read the header of a .npy file, version 1 to 3.
 
     Args:
         path: the file, or one that contains it.
-        place: location for errors.
+        location: the location that errors name.
         start: position of the .npy file in `path`, in bytes.
         size: the array's size in the file, in bytes; None if it extends to the end of `path`.
         first: its first bytes, up to `MAX_START`, where `path` has them in another form.
@@ -82,7 +82,7 @@ def read_header(
         ModelError: the file is not a .npy file, its elements are not plain bytes, or its header is too long or
             contradicts the size of the file.
     """
-    name = "" if str(place) == str(path) else f"{path} "
+    name = "" if str(location) == str(path) else f"{path} "
     try:
         if isinstance(path, Address) and size is None:
             beginning, size = path.read_range(0, MAX_START)
@@ -94,9 +94,9 @@ def read_header(
                     first = file.read(MAX_START if size is None else min(size, MAX_START))
                 size = file.seek(0, 2) - start if size is None else size
     except OSError as error:
-        raise place.error(f"{name}cannot be read: {error.strerror or error}") from None
+        raise location.error(f"{name}cannot be read: {error.strerror or error}") from None
     if not size:
-        raise place.error(f"{name}is not a .npy file: it is empty")
+        raise location.error(f"{name}is not a .npy file: it is empty")
     try:
         shape, fortran_order, dtype, offset = _parse(first)
     except Exception as error:
@@ -106,19 +106,19 @@ def read_header(
             reason = f"it begins with {first[:6]!r}"
         elif reason.startswith("EOF"):
             reason = "it ends within its header; copy or save it again"
-        raise place.error(f"{name}is not a .npy file: {reason}") from None
+        raise location.error(f"{name}is not a .npy file: {reason}") from None
     if dtype.hasobject or dtype.names is not None or dtype.subdtype is not None:
         hint = "; save each field by itself, or the array as one of Zarr, whose records are read" * bool(dtype.names)
-        raise place.error(
+        raise location.error(
             f"{name}holds elements of type {dtype}, which are neither numbers nor texts{hint}", rule=ELEMENTS
         )
     if any(not 0 <= extent < 1 << 63 for extent in shape):
-        raise place.error(f"{name}has a header that says shape {shape}")
+        raise location.error(f"{name}has a header that says shape {shape}")
     if len(shape) > MAX_DIMENSIONS:
-        raise place.error(f"{name}has a header with {len(shape)} dimensions; an array has at most {MAX_DIMENSIONS}")
+        raise location.error(f"{name}has a header with {len(shape)} dimensions; an array has at most {MAX_DIMENSIONS}")
     npy_file = NpyFile(path, dtype, tuple(shape), fortran_order, start + offset)
     if size - offset != npy_file.byte_count:
-        raise place.error(
+        raise location.error(
             f"{path} has a header that says shape {npy_file.shape} of {dtype}, {npy_file.byte_count} bytes, "
             f"but {size - offset} bytes follow it"
         )
@@ -143,13 +143,13 @@ def _parse(start: bytes | bytearray) -> tuple[tuple[int, ...], bool, np.dtype[An
     return shape, fortran_order, dtype, stream.tell()
 
 
-def read_elements(npy: NpyFile, target: Array, place: JsonPath) -> None:
+def read_elements(npy: NpyFile, target: Array, location: Location) -> None:
     """Read the elements, in C order and native byte order, into a 1-D array, with at most `CONVERTED_BYTES` of scratch.
 
     Args:
         npy: the header, from `read_header`.
         target: `npy.byte_count` bytes of `npy.dtype`, but in native byte order.
-        place: location for errors.
+        location: the location that errors name.
 
     Raises:
         ModelError: the file has become shorter since its header was read.
@@ -163,7 +163,7 @@ def read_elements(npy: NpyFile, target: Array, place: JsonPath) -> None:
         else:
             is_complete = _read_all(file, elements)
     if not is_complete:
-        raise place.error(f"{npy.path} changed while it was read")
+        raise location.error(f"{npy.path} changed while it was read")
     if not npy.dtype.isnative:
         elements.byteswap(inplace=True)
 
@@ -191,7 +191,7 @@ def _read_chunk(file: BinaryIO, target: Array) -> bool:
     return True
 
 
-def map_elements(npy: NpyFile, place: JsonPath) -> Array:
+def map_elements(npy: NpyFile, location: Location) -> Array:
     """Map a file's elements into memory: a read-only array, in the order and byte order of the file.
 
     Raises:
@@ -205,7 +205,7 @@ def map_elements(npy: NpyFile, place: JsonPath) -> Array:
         return np.asarray(np.memmap(npy.path, npy.dtype, "r", npy.offset, npy.shape))
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise place.error(f"{npy.path} cannot be read: {reason}") from None
+        raise location.error(f"{npy.path} cannot be read: {reason}") from None
 
 
 def write(file: BinaryIO, elements: Array) -> None:

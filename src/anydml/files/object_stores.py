@@ -7,7 +7,7 @@ import re
 from functools import cache, lru_cache
 from typing import Any
 
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 
 CREDENTIALS = (
     "credentials are missing or wrong: set variables such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or "
@@ -70,4 +70,4 @@ def _store_by(scheme: str, root: str, settings: tuple[tuple[str, str], ...]) -> 
     try:
         return from_url(f"{scheme}://{root}", **options)
     except Exception as error:
-        raise JsonPath(f"{scheme}://{root}").error(f"cannot be opened: {first_line(error)}") from None
+        raise Location(f"{scheme}://{root}").error(f"cannot be opened: {first_line(error)}") from None

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from anydml.functions.copying import copy as copy  # public
-from anydml.functions.public_functions import derived as _derived
+from anydml.functions.public_functions import public_function as _derived
 from anydml.name_hints import missing_attribute_message
 from anydml.operators.registry import FUNCTIONS
 

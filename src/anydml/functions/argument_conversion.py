@@ -116,7 +116,7 @@ def host_integers(name: str, field: str, values: Any) -> HostIntegers:
     return HostIntegers(array.shape, str(array.dtype), is_integer, tuple(array.tolist()) if array.ndim == 1 else None)
 
 
-def converted(name: str, parameter: Parameter, value: Any, dtype: Any) -> Any:
+def convert_argument(name: str, parameter: Parameter, value: Any, dtype: Any) -> Any:
     """Convert an argument that is not an array to Python's own types, `HostIntegers` or `Element`.
 
     Args:

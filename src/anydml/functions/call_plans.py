@@ -21,7 +21,7 @@ from anydml.engines.program_cache import ProgramCache
 from anydml.engines.protocol import ArrayEngine, CompiledCall
 from anydml.errors import BindingError, DescError
 from anydml.functions.argument_conversion import check_count, is_movable, joined_dtype
-from anydml.functions.function_lowering import by_numpy, lowered
+from anydml.functions.function_lowering import by_numpy, lower_function
 from anydml.infer import type_name
 from anydml.memory.host import address_of
 from anydml.operators.element import Element
@@ -173,7 +173,7 @@ def _plan(
     results = [Layout.of(array) for array in targets or ()]
     results = results or [Layout.packed(shape, dtype.itemsize) for shape in inferred.shapes]
     dtypes = [type_name(array.dtype) for array in inputs[function.data_count(len(inputs)) :]]
-    program = lowered(name, function, layouts, dtypes, results, inferred.parameters, is_in_place)
+    program = lower_function(name, function, layouts, dtypes, results, inferred.parameters, is_in_place)
     if program.constant_bytes >= 1 << 63:
         raise MemoryError(f"{name}: its constants take {program.constant_bytes} bytes, 2⁶³ or more")
     compiled = engine.compile_program(program, None if targets is not None else inferred.shapes, dtype.itemsize)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from anydml.functions.public_functions import derived
+from anydml.functions.public_functions import public_function
 from anydml.operators.element_wise_identity import copy_rule
 from anydml.operators.function import Array, F, Sizes, describe_function
 from anydml.operators.rule import front
@@ -19,7 +19,7 @@ def check_copy(name: str, shape: Sizes) -> tuple[()]:
 
 def _copy_function(check: Callable[..., Any], rule: Callable[..., None]) -> Callable[[F], F]:
     def make(stub: F) -> F:
-        function: Any = derived(describe_function(stub, check, rule=rule))
+        function: Any = public_function(describe_function(stub, check, rule=rule))
         return function  # type: ignore[no-any-return]
 
     return make

@@ -43,7 +43,7 @@ def _by_views(function: Function, inputs: Sequence[Array], inferred: Inferred, o
         return False
     operands = [*inputs, *outputs]
     layouts = [Layout.of(operand) for operand in operands]
-    lowering = function.lowered(layouts[: len(inputs)], (), layouts[len(inputs) :], inferred.parameters)
+    lowering = function.lower(layouts[: len(inputs)], (), layouts[len(inputs) :], inferred.parameters)
     if lowering.scratch or any(isinstance(move.source, Fill) or move.has_lookups for move in lowering.moves):
         return False
     ends = [
@@ -72,13 +72,13 @@ def _by_numbers(function: Function, inputs: Sequence[Array], inferred: Inferred,
     layouts = [Layout.packed(array.shape, ZERO_SIZE) for array in inputs[:count]] + [*map(Layout.of, inputs[count:])]
     names = [type_name(operand.dtype) for operand in inputs[count:]]
     results = [Layout.packed(output.shape, ZERO_SIZE) for output in outputs]
-    program = lowered(function.label, function, layouts, names, results, tuple(parameters))
+    program = lower_function(function.label, function, layouts, names, results, tuple(parameters))
     scratch = [operand.size // ZERO_SIZE for operand in program.operands if operand.role == "scratch"]
     scratch_arrays = [np.empty(size, outputs[0].dtype) for size in scratch]
     move_references(program, [*inputs, *outputs, *program.constants, *scratch_arrays], filler)
 
 
-def lowered(
+def lower_function(
     name: str,
     function: Function,
     inputs: Sequence[Layout],
@@ -87,10 +87,10 @@ def lowered(
     parameters: Parameters,
     is_in_place: bool = False,
 ) -> Program:
-    """Return the program of a call (see `Function.lowered`)."""
+    """Return the program of a call (see `Function.lower`)."""
     operands = [Operand("input", field) for field in function.input_names(len(inputs))]
     operands += [Operand("output", f"result {k}") for k in range(len(results))]
-    lowering = function.lowered(inputs, dtypes, results, parameters, is_in_place)
+    lowering = function.lower(inputs, dtypes, results, parameters, is_in_place)
     operands += [Operand("constant", f"constant {k}", value=value) for k, value in enumerate(lowering.constants)]
     operands += [Operand("scratch", f"scratch {k}", n, reason=why) for k, (n, why) in enumerate(lowering.scratch)]
     return Program(name, tuple(operands), tuple(lowering.moves))

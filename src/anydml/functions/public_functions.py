@@ -51,7 +51,7 @@ _BODIES = {body.__code__.co_argcount: body.__code__ for body in (_of_two, _of_th
 """Code by number of arguments, which are passed one by one: that is fastest."""
 
 
-def derived(function: Function) -> Callable[..., Any]:
+def public_function(function: Function) -> Callable[..., Any]:
     """Return the public function for a `Function`: a body with the stub's signature."""
     stub: Any = function.stub
     code = stub.__code__
@@ -61,7 +61,7 @@ def derived(function: Function) -> Callable[..., Any]:
         co_qualname=stub.__name__,
         co_argcount=code.co_argcount,
         co_kwonlyargcount=code.co_kwonlyargcount,
-        co_varnames=(*code.co_varnames[:count], "found"),
+        co_varnames=(*code.co_varnames[:count], "result"),
     )
     names = {
         "native": core.native(function.name) or native,

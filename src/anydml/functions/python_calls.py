@@ -32,11 +32,11 @@ def general(function: Function, *values: Any) -> Any:
     label, out = function.label, values[-1]
     by_name = {parameter.name: value for parameter, value in zip(function.parameters, values, strict=False)}
     # The first array determines the library and dtype of the results.
-    first, *others = function.arrays
+    first, *other_parameters = function.arrays
     if function.is_of_lists:
         by_name[first.name] = items_of(label, first.name, by_name[first.name], "a list of arrays")
     x = by_name[first.name]
-    all_arrays = [*(x if function.is_of_lists else [x]), *[by_name[parameter.name] for parameter in others]]
+    all_arrays = [*(x if function.is_of_lists else [x]), *[by_name[parameter.name] for parameter in other_parameters]]
     registered = fused_functions(*all_arrays)
     if registered is None and all_arrays:
         registered = dispatch_package(all_arrays[0])
@@ -51,10 +51,13 @@ def general(function: Function, *values: Any) -> Any:
         x, adapter = read_argument(label, x, first.name)
         inputs = (
             x,
-            *[checks.secondary_array(label, parameter, by_name[parameter.name], x, adapter) for parameter in others],
+            *[
+                checks.secondary_array(label, parameter, by_name[parameter.name], x, adapter)
+                for parameter in other_parameters
+            ],
         )
     count = function.data_count(len(inputs))
-    arguments = checked_arguments(function, by_name, x, inputs[count:])
+    arguments = check_arguments(function, by_name, x, inputs[count:])
     if not function.is_of_lists:
         checks.check_data(label, [parameter.name for parameter in function.arrays[:count]], inputs[:count])
     if function.has_parts:
@@ -85,7 +88,7 @@ def _call_traced(function: Function, registered: Any, by_name: dict[str, Any], o
     return copy_result(label, "out", results, out)
 
 
-def checked_arguments(function: Function, by_name: Mapping[str, Any], x: Any, indices: Any) -> tuple[Any, ...]:
+def check_arguments(function: Function, by_name: Mapping[str, Any], x: Any, indices: Any) -> tuple[Any, ...]:
     """Return the arguments for `Function.infer`: all except arrays, in Python's types, then the indices' dtypes.
 
     Args:
@@ -99,7 +102,7 @@ def checked_arguments(function: Function, by_name: Mapping[str, Any], x: Any, in
     """
     dtype = None if function.is_of_lists else x.dtype
     checked = [
-        checks.converted(function.label, parameter, by_name[parameter.name], dtype)
+        checks.convert_argument(function.label, parameter, by_name[parameter.name], dtype)
         for parameter in function.parameters
         if not parameter.is_array
     ]

@@ -177,7 +177,7 @@ class Node:
                 raise AssertionError("a stored value is one access")
             operand_numbers.append(access.operand)
             layouts.append(Layout(tensor.sizes, access.strides[:-1], size))
-        moves, constants = desc.lowered(layouts)
+        moves, constants = desc.lower(layouts)
         operands = [composer.constant_bytes(f"{label}: constant {k}", array) for k, array in enumerate(constants)]
         scratch = [composer.scratch_bytes(size, f"{label}: {purpose}") for size, purpose in desc.scratch]
         places = dict(enumerate((*operand_numbers, *operands, *scratch)))

@@ -59,12 +59,12 @@ def sliced_source(piece: Piece, index: Piece, axis: int, size: int) -> Access | 
         raise IndexError(f"{reached}: {index_range(size)}")
     if isinstance(piece.source, Fill):
         return piece.source
-    others = [k for k, factor in enumerate(piece.factors) if factor.axis != axis]
+    other_factors = [k for k, factor in enumerate(piece.factors) if factor.axis != axis]
     digit = next((k for k, factor in enumerate(piece.factors) if factor.axis == axis and not is_one(factor.size)), None)
 
     def along(offset: int, strides: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
         stride = 0 if digit is None else strides[digit]
-        return offset + first * stride, (*(strides[k] for k in others), *(step * stride for step in steps))
+        return offset + first * stride, (*(strides[k] for k in other_factors), *(step * stride for step in steps))
 
     def nested(lookups: tuple[Lookup, ...]) -> tuple[Lookup, ...]:
         moved = []

@@ -95,7 +95,7 @@ def _write_different_operands(moves: Sequence[Move]) -> bool:
         if isinstance(move.source, Access):
             read.add(move.source.operand)
         if move.has_lookups:
-            read.update([lookup.operand for lookup in move.every_lookup()])
+            read.update([lookup.operand for lookup in move.all_lookups()])
     return written.isdisjoint(read)
 
 
@@ -112,7 +112,7 @@ def _accessed_bytes(move_number: int, move: Move) -> list[tuple[int, Lattice]]:
     lattices = [lattice(to, True, element_size)]
     if isinstance(source, Access):
         lattices.append(lattice(source, False, element_size))
-    return lattices + [lattice(lookup, False, np.dtype(lookup.dtype).itemsize) for lookup in move.every_lookup()]
+    return lattices + [lattice(lookup, False, np.dtype(lookup.dtype).itemsize) for lookup in move.all_lookups()]
 
 
 def _dependencies(moves: Sequence[Move]) -> dict[int, set[int]]:

@@ -24,8 +24,8 @@ def runs_of(integers: np.ndarray[Any, Any], max_runs: int) -> list[Run] | None:
         if len(runs) == max_runs:
             return None
         step = int(steps[at]) if at < steps.size else 1
-        others = np.flatnonzero(steps[at:] != step)
-        count = (int(others[0]) if others.size else steps.size - at) + 1
+        unequal = np.flatnonzero(steps[at:] != step)
+        count = (int(unequal[0]) if unequal.size else steps.size - at) + 1
         runs.append((int(integers[at]), count, step))
         at += count
     return runs

@@ -91,7 +91,7 @@ class Access(NamedTuple):
     Examples:
         >>> from anydml import moves
         >>> row = moves.Access(operand=0, offset=8, strides=(4,))
-        >>> moves.extent(row, sizes=(3,), element_size=4)
+        >>> moves.byte_range(row, sizes=(3,), element_size=4)
         (8, 20)
     """
 
@@ -147,11 +147,11 @@ class Move(NamedTuple):
         """Bytes read: elements and indices, each counted once even if a dimension repeats them."""
         total = 0
         if isinstance(self.source, Access):
-            used = [self.source.strides, *(lookup.strides for lookup in every_lookup(self.source.lookups))]
+            used = [self.source.strides, *(lookup.strides for lookup in all_lookups(self.source.lookups))]
             elements = math.prod(n for d, n in enumerate(self.sizes) if any(strides[d] for strides in used))
             total = elements * self.element_size
-        for lookup in self.every_lookup():
-            used = [inner.strides for inner in every_lookup((lookup,))]
+        for lookup in self.all_lookups():
+            used = [inner.strides for inner in all_lookups((lookup,))]
             reads = math.prod(n for d, n in enumerate(self.sizes) if any(strides[d] for strides in used))
             total += reads * np.dtype(lookup.dtype).itemsize
         return total
@@ -161,52 +161,52 @@ class Move(NamedTuple):
         """Whether either end has lookups."""
         return bool(self.destination.lookups or (isinstance(self.source, Access) and self.source.lookups))
 
-    def every_lookup(self) -> Iterator[Lookup]:
+    def all_lookups(self) -> Iterator[Lookup]:
         """Yield all lookups of both ends, the destination's first; nested ones before those that contain them."""
-        yield from every_lookup(self.destination.lookups)
+        yield from all_lookups(self.destination.lookups)
         if isinstance(self.source, Access):
-            yield from every_lookup(self.source.lookups)
+            yield from all_lookups(self.source.lookups)
 
     def __str__(self) -> str:
         box = "×".join(map(str, self.sizes)) or "1"
         return f"{box} of {self.element_size} B: {_describe(self.destination)} = {_describe(self.source)}"
 
 
-def reordered(move: Move, order: Sequence[int]) -> Move:
+def permute_dimensions(move: Move, order: Sequence[int]) -> Move:
     """Permute the dimensions of a move that writes no element twice.
 
     Examples:
         >>> from anydml import moves
         >>> turn = moves.Move((2, 3), moves.Access(1, 0, (12, 4)), moves.Access(0, 0, (4, 8)), 4)
-        >>> print(moves.reordered(turn, [1, 0]))
+        >>> print(moves.permute_dimensions(turn, [1, 0]))
         3×2 of 4 B: #1[4·c0 + 12·c1] = #0[8·c0 + 4·c1]
     """
 
-    def permuted(access: Access) -> Access:
-        lookups = tuple(permuted_lookup(lookup) for lookup in access.lookups)
+    def permute_access(access: Access) -> Access:
+        lookups = tuple(permute_lookup(lookup) for lookup in access.lookups)
         return access._replace(strides=tuple(access.strides[d] for d in order), lookups=lookups)
 
-    def permuted_lookup(lookup: Lookup) -> Lookup:
-        lookups = tuple(permuted_lookup(inner) for inner in lookup.lookups)
+    def permute_lookup(lookup: Lookup) -> Lookup:
+        lookups = tuple(permute_lookup(inner) for inner in lookup.lookups)
         return lookup._replace(strides=tuple(lookup.strides[d] for d in order), lookups=lookups)
 
-    source = move.source if isinstance(move.source, Fill) else permuted(move.source)
-    return Move(tuple(move.sizes[d] for d in order), permuted(move.destination), source, move.element_size)
+    source = move.source if isinstance(move.source, Fill) else permute_access(move.source)
+    return Move(tuple(move.sizes[d] for d in order), permute_access(move.destination), source, move.element_size)
 
 
-def every_lookup(lookups: tuple[Lookup, ...]) -> Iterator[Lookup]:
+def all_lookups(lookups: tuple[Lookup, ...]) -> Iterator[Lookup]:
     """Yield all lookups, nested ones before those that contain them: the order in which indices can be read."""
     for lookup in lookups:
-        yield from every_lookup(lookup.lookups)
+        yield from all_lookups(lookup.lookups)
         yield lookup
 
 
-def extent(access: Access, sizes: tuple[int, ...], element_size: int) -> tuple[int, int]:
+def byte_range(access: Access, sizes: tuple[int, ...], element_size: int) -> tuple[int, int]:
     """Return the first byte, and the byte after the last, that an access can reach, with any indices.
 
     Examples:
         >>> from anydml import moves
-        >>> moves.extent(moves.Access(0, 8, (-4,)), sizes=(3,), element_size=4)
+        >>> moves.byte_range(moves.Access(0, 8, (-4,)), sizes=(3,), element_size=4)
         (0, 12)
     """
     first = last = access.offset

@@ -18,7 +18,7 @@ def open_numbers_of(move: Move) -> list[Any]:
     for end in ends:
         numbers += end.strides
         numbers.append(end.offset)
-    for lookup in move.every_lookup():
+    for lookup in move.all_lookups():
         numbers += [lookup.offset, *lookup.strides, lookup.size, lookup.stride]
     return numbers
 

@@ -13,7 +13,7 @@ import numpy as np
 from anydml.hooks import HOOKS
 from anydml.moves.constant import Constant
 from anydml.moves.dependencies import reads_what_it_writes
-from anydml.moves.move import Access, Fill, Lookup, Move, components, every_lookup
+from anydml.moves.move import Access, Fill, Lookup, Move, all_lookups, components
 from anydml.moves.simplify import is_injective
 from anydml.records import Record, record
 from anydml.text import count_noun
@@ -159,7 +159,7 @@ class Program(Record):
         ends: list[Access | Lookup] = [
             move.destination,
             *([move.source] if isinstance(move.source, Access) else []),
-            *move.every_lookup(),
+            *move.all_lookups(),
         ]
         for end in ends:
             if not 0 <= end.operand < len(self.operands):
@@ -173,8 +173,8 @@ class Program(Record):
             yield "it writes an operand that is neither output nor scratch"
         if isinstance(move.source, Fill) and (not move.source.pattern or move.element_size % len(move.source.pattern)):
             yield f"its pattern of {len(move.source.pattern)} B does not divide its elements of {move.element_size} B"
-        for lookup in move.every_lookup():
-            for read in every_lookup((lookup,)) if lookup.outside == "refuse" else ():
+        for lookup in move.all_lookups():
+            for read in all_lookups((lookup,)) if lookup.outside == "refuse" else ():
                 if read.operand in written:
                     yield f"the indices in #{read.operand} are refused before anything is written, but they are written"
         if reads_what_it_writes(move):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from anydml.moves.move import Access, Fill, Lookup, Move, components, every_lookup
+from anydml.moves.move import Access, Fill, Lookup, Move, all_lookups, components
 
 Dimension = tuple[int, ...]
 """Strides of the destination, the source (unless it is a fill) and each lookup; last, the size."""
@@ -50,8 +50,8 @@ def simplify(moves: Iterable[Move]) -> tuple[Move, ...]:
 def _simplify(move: Move) -> Move:
     sizes, to, source, element_size = move
     ends = (to,) if isinstance(source, Fill) else (to, source)
-    # In the order of `every_lookup`, in which `_with_new_strides` takes strides from the list.
-    lookups = [lookup for end in ends for lookup in every_lookup(end.lookups)]
+    # In the order of `all_lookups`, in which `_with_new_strides` takes strides from the list.
+    lookups = [lookup for end in ends for lookup in all_lookups(end.lookups)]
     columns = [end.strides for end in ends] + [lookup.strides for lookup in lookups]
     dimensions: list[Dimension] = [*zip(*columns, sizes, strict=True)]
     shift = [0] * len(columns)
@@ -94,7 +94,7 @@ def _simplify(move: Move) -> Move:
 def _with_new_strides(
     lookups: Sequence[Lookup], new_strides: Iterator[tuple[int, tuple[int, ...]]]
 ) -> Iterator[Lookup]:
-    """Yield lookups with new offsets and strides from `new_strides`, in the order of `every_lookup`."""
+    """Yield lookups with new offsets and strides from `new_strides`, in the order of `all_lookups`."""
     for lookup in lookups:
         inner = tuple(_with_new_strides(lookup.lookups, new_strides))
         distance, strides = next(new_strides)

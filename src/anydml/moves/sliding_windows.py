@@ -27,15 +27,15 @@ def windows(value: Value, axis: int, count: int, length: int, step: int, apart: 
         merged = [k for k, factor in enumerate(piece.factors) if factor.axis == axis]
         if not is_whole_by_comparison(piece, axis, size):
             raise NotComposableError(f"windows overlap along axis {axis}, which consists of several pieces")
-        others = [k for k in range(len(piece.factors)) if k not in merged]
+        unmerged = [k for k in range(len(piece.factors)) if k not in merged]
 
         def along_windows(
-            strides: tuple[int, ...], merged: list[int] = merged, others: list[int] = others
+            strides: tuple[int, ...], merged: list[int] = merged, unmerged: list[int] = unmerged
         ) -> tuple[int, tuple[int, ...]]:
             along = strides[merged[0]] if merged else 0
-            return 0, (*(strides[k] for k in others), along * step, along * apart)
+            return 0, (*(strides[k] for k in unmerged), along * step, along * apart)
 
-        factors = (*(piece.factors[k] for k in others), Factor(axis, count, 1), Factor(rank, length, 1))
+        factors = (*(piece.factors[k] for k in unmerged), Factor(axis, count, 1), Factor(rank, length, 1))
         pieces.append(
             piece._replace(start=(*piece.start, 0), factors=factors, source=on_strides(piece.source, along_windows))
         )

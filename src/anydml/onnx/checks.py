@@ -14,7 +14,7 @@ from google.protobuf.message import EncodeError
 from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 from anydml.errors import ModelError
-from anydml.files.json_path import show
+from anydml.files.location import show
 from anydml.onnx.budget import Budget
 from anydml.onnx.external import external_tensors
 from anydml.onnx.walk import Body, Name, function_name, main_graphs, names, nodes, plain_domain, tensors
@@ -135,12 +135,12 @@ def _with_default_attributes(model: ModelProto) -> ModelProto:
         return model
     incomplete = _attributes_left_out(model)
     for function in model.functions:
-        own = {attribute.name for attribute in function.attribute_proto}
+        declared = {attribute.name for attribute in function.attribute_proto}
         for node in nodes([function]):
             replaced = {attribute.name for attribute in defaults.get(function_name(node), ())}
             for attribute in node.attribute:
                 passed = attribute.ref_attr_name
-                is_incomplete = (function_name(function), passed) in incomplete and passed not in own
+                is_incomplete = (function_name(function), passed) in incomplete and passed not in declared
                 if attribute.name in replaced and passed and is_incomplete:
                     message = f"function {show(function.name)} passes its attribute {show(attribute.ref_attr_name)} on"
                     rule = f"it must have a default, since {show(attribute.name)} of {show(node.op_type)} has one"
@@ -151,8 +151,9 @@ def _with_default_attributes(model: ModelProto) -> ModelProto:
     copy = ModelProto()
     copy.CopyFrom(model)
     for node in nodes([*main_graphs(copy), *copy.functions]):
-        given = {attribute.name for attribute in node.attribute}
-        node.attribute.extend(each for each in defaults.get(function_name(node), ()) if each.name not in given)
+        present = {attribute.name for attribute in node.attribute}
+        missing = (default for default in defaults.get(function_name(node), ()) if default.name not in present)
+        node.attribute.extend(missing)
     return copy
 
 
@@ -161,10 +162,10 @@ def _attributes_left_out(model: ModelProto) -> set[tuple[Name, str]]:
     left_out = set[tuple[Name, str]]()
     declared = {function_name(function): [*function.attribute] for function in model.functions}
     for caller in (*main_graphs(model), *model.functions):
-        known = {each.name for each in caller.attribute_proto} if isinstance(caller, FunctionProto) else set()
+        known = {item.name for item in caller.attribute_proto} if isinstance(caller, FunctionProto) else set()
         for node in nodes([caller]):
             if (called := function_name(node)) in declared:
-                given = {each.name for each in node.attribute if not each.ref_attr_name or each.ref_attr_name in known}
+                given = {item.name for item in node.attribute if not item.ref_attr_name or item.ref_attr_name in known}
                 left_out |= {(called, name) for name in declared[called] if name not in given}
     return left_out
 

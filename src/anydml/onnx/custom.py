@@ -14,8 +14,8 @@ import numpy as np
 from onnx import AttributeProto
 
 from anydml import functions
-from anydml.files.json_path import show
-from anydml.functions.python_calls import checked_arguments
+from anydml.files.location import show
+from anydml.functions.python_calls import check_arguments
 from anydml.onnx.directml.described import Described
 from anydml.onnx.graph import Entry, Node
 from anydml.onnx.graph_values import Array, Tensor
@@ -60,7 +60,7 @@ def run(node: Node, ctx: LoweringContext, *inputs: Tensor | None) -> list[Tensor
     ctx.fetch(*tensors)
     indices = [arguments[parameter.name] for parameter in function.arrays if parameter.is_index]
     shapes = [tensor.shape for tensor in tensors]
-    inferred = function.infer(function.label, shapes, checked_arguments(function, arguments, tensors[0], indices))
+    inferred = function.infer(function.label, shapes, check_arguments(function, arguments, tensors[0], indices))
     waiting: list[Array] = []
 
     def make() -> Array:

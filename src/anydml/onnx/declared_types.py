@@ -8,7 +8,7 @@ import onnx.shape_inference
 from onnx import GraphProto, ModelProto, TensorProto, TypeProto, helper
 
 from anydml.errors import ModelError
-from anydml.files.json_path import show
+from anydml.files.location import show
 from anydml.onnx.checks import MAX_BYTES, check, inline_functions, reason
 from anydml.onnx.tensor_protos import tensor_shape, type_name
 from anydml.onnx.walk import bodies
@@ -41,9 +41,9 @@ def check_types(model: ModelProto) -> None:
         inferred = onnx.shape_inference.infer_shapes(undeclared, check_type=True)
     except Exception as error:  # onnx raises errors of several types
         raise ModelError(f"a node does not take the types of its inputs: {reason(error)}") from None
-    made = _types(inferred.graph)
+    inferred_types = _types(inferred.graph)
     for name, declared in _types(model.graph).items():
-        kinds = [_kind(kind) for kind in (declared, made.get(name, declared))]
+        kinds = [_kind(kind) for kind in (declared, inferred_types.get(name, declared))]
         if kinds[0] != kinds[1]:
             advice = f"declare {kinds[1]}, or leave the declaration out"
             message = f"{show(name)} is declared as {kinds[0]}, but the model makes {kinds[1]} of it: {advice}"

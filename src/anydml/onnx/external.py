@@ -11,7 +11,7 @@ from onnx import ModelProto, TensorProto
 
 from anydml.errors import ModelError
 from anydml.files.folder import Folder
-from anydml.files.json_path import JsonPath, show
+from anydml.files.location import Location, show
 from anydml.onnx.directml.index_descs import INDEXED, MAX_INDICES
 from anydml.onnx.walk import tensors
 from anydml.text import escape_controls
@@ -28,7 +28,7 @@ class FileRange:
     path: Path
     offset: int
     length: int
-    place: JsonPath
+    location: Location
 
     def read(self) -> bytes:
         """Read the bytes.
@@ -41,9 +41,9 @@ class FileRange:
                 file.seek(self.offset)
                 data = file.read(self.length)
         except OSError as error:
-            raise self.place.error(f"{escape_controls(str(self.path))} cannot be read: {error.strerror}") from None
+            raise self.location.error(f"{escape_controls(str(self.path))} cannot be read: {error.strerror}") from None
         if len(data) != self.length:
-            raise self.place.error(f"{escape_controls(str(self.path))} changed while it was read")
+            raise self.location.error(f"{escape_controls(str(self.path))} changed while it was read")
         return data
 
     def load(self) -> None:
@@ -80,23 +80,23 @@ def load_indices(model: ModelProto, path: Path, folder: Path) -> None:
     for tensor in model.graph.initializer:
         if tensor.name in names and tensor.data_location == TensorProto.EXTERNAL:
             with contextlib.suppress(ModelError):
-                data = find_external(tensor, Folder(folder), JsonPath(str(path)))
+                data = find_external(tensor, Folder(folder), Location(str(path)))
                 if data.length <= MAX_BYTES:
                     data.load()
 
 
-def find_external(tensor: TensorProto, folder: Folder, place: JsonPath) -> FileRange:
+def find_external(tensor: TensorProto, folder: Folder, location: Location) -> FileRange:
     """Locate a tensor's external data without reading it.
 
     Raises:
         ModelError: an entry is invalid, or the file is missing, outside the folder, or too short.
     """
-    at = JsonPath(place.file, f"tensor {show(tensor.name)}")
+    at = Location(location.file, f"tensor {show(tensor.name)}")
     entries = {entry.key: entry.value for entry in tensor.external_data}
-    location = entries.get("location")
-    if not location:
+    file_name = entries.get("location")
+    if not file_name:
         raise at.error("its external data has no location")
-    path = folder.source(location, at)
+    path = folder.source(file_name, at)
     try:
         size = path.stat().st_size
     except OSError as error:
@@ -105,14 +105,14 @@ def find_external(tensor: TensorProto, folder: Folder, place: JsonPath) -> FileR
     length = _number(entries, "length", at)
     count = max(0, size - start) if length is None else length
     if start + count > size:
-        raise at.error(f"its data is {count} bytes from byte {start} on, but {show(location)} has {size} bytes")
+        raise at.error(f"its data is {count} bytes from byte {start} on, but {show(file_name)} has {size} bytes")
     return FileRange(tensor, path, start, count, at)
 
 
-def _number(entries: Mapping[str, str], key: str, place: JsonPath) -> int | None:
+def _number(entries: Mapping[str, str], key: str, location: Location) -> int | None:
     text = entries.get(key)
     if text is None:
         return None
     if not (text.isascii() and text.isdigit() and len(text) < 20):
-        raise place.error(f"its external data has {key} {show(text)}, which is not a number of bytes")
+        raise location.error(f"its external data has {key} {show(text)}, which is not a number of bytes")
     return int(text)

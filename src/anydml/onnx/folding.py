@@ -102,10 +102,10 @@ class FoldingContext(ShapeContext):
 
     def _element(self, memory: Mapping[int, Any], operand: int, k: int, dtype: np.dtype[Any]) -> Any:
         """Return an element of an operand; if the operand has another dtype, the bits are reinterpreted."""
-        array, own = self._arrays.get(operand, (None, dtype))
-        if array is None or own == dtype:
+        array, own_dtype = self._arrays.get(operand, (None, dtype))
+        if array is None or own_dtype == dtype:
             return memory[operand][k]
-        if array.dtype != own:
+        if array.dtype != own_dtype:
             raise UnknownElementsError(f"bits of {memory[operand][k]}")
         return array[k : k + 1].view(dtype)[0].item()
 

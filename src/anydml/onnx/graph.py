@@ -11,7 +11,7 @@ import numpy as np
 from onnx import AttributeProto, GraphProto, NodeProto, OperatorSetIdProto
 
 from anydml.errors import FuseError, ModelError
-from anydml.files.json_path import show
+from anydml.files.location import show
 from anydml.onnx.graph_values import GraphValue, Tensor
 from anydml.onnx.signature import Formal, Signature, value_of
 from anydml.onnx.walk import bodies, plain_domain, subgraphs

@@ -14,7 +14,7 @@ from onnx import IR_VERSION, ModelProto
 
 from anydml.errors import nothing_at
 from anydml.files.folder import Folder
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 from anydml.memory import limits
 from anydml.onnx.budget import Budget
 from anydml.onnx.external import external_tensors, find_external
@@ -63,73 +63,75 @@ def load(
         >>> anydml.onnx.load("model.onnx").graph.name
         'g'
     """
-    file, place = Path(path_text("load", path)), JsonPath(str(path))
-    _check_size(_size(file, place), place)
+    file, location = Path(path_text("load", path)), Location(str(path))
+    _check_size(_size(file, location), location)
     try:
         data = file.read_bytes()
     except OSError as error:
-        raise place.error(f"cannot be read: {error.strerror}") from None
-    _check_messages(data, place)
+        raise location.error(f"cannot be read: {error.strerror}") from None
+    _check_messages(data, location)
     model = ModelProto()
     try:
         model.ParseFromString(data)
     except DecodeError:
         size = bytes_text(len(data))
-        raise place.error(f"is not an ONNX model, or is truncated at {size}; copy or export it again") from None
+        raise location.error(f"is not an ONNX model, or is truncated at {size}; copy or export it again") from None
     del data
-    _check_model(model, place)
+    _check_model(model, location)
     if external_data:
         root = Folder(file.resolve().parent if folder is None else Path(folder).resolve(), allow_outside)
-        external_parts = [find_external(tensor, root, place) for tensor in external_tensors(model)]
-        _check_memory(sum(part.length for part in external_parts), place)
+        external_parts = [find_external(tensor, root, location) for tensor in external_tensors(model)]
+        _check_memory(sum(part.length for part in external_parts), location)
         for part in external_parts:
             part.load()
     return model
 
 
-def _size(file: Path, place: JsonPath) -> int:
+def _size(file: Path, location: Location) -> int:
     try:
         if not file.is_file():
             reason = "is a folder, not a model file" if file.is_dir() else "is not a file"
-            raise place.error(reason if file.exists() else nothing_at(file))
+            raise location.error(reason if file.exists() else nothing_at(file))
         return file.stat().st_size
     except OSError as error:
-        raise place.error(f"cannot be read: {error.strerror}") from None
+        raise location.error(f"cannot be read: {error.strerror}") from None
 
 
-def _check_size(size: int, place: JsonPath) -> None:
+def _check_size(size: int, location: Location) -> None:
     if not size:
-        raise place.error("the file is empty", rule="an ONNX model must be a protobuf message: copy or export it again")
+        raise location.error(
+            "the file is empty", rule="an ONNX model must be a protobuf message: copy or export it again"
+        )
     if size > MAX_BYTES:
         reason = f"has {bytes_text(size)}, but an ONNX file has less than 2 GiB; store its tensors as external data"
-        raise place.error(reason, rule="protobuf reads less than 2 GiB")
-    _check_memory(size, place)
+        raise location.error(reason, rule="protobuf reads less than 2 GiB")
+    _check_memory(size, location)
 
 
-def _check_memory(size: int, place: JsonPath) -> None:
+def _check_memory(size: int, location: Location) -> None:
     available = limits.available_memory()
     if available is not None and 2 * size > available:
         have = bytes_text(available)
-        raise place.error(f"loading it takes {bytes_text(2 * size)}, but {have} of memory are available")
+        raise location.error(f"loading it takes {bytes_text(2 * size)}, but {have} of memory are available")
 
 
-def _check_messages(data: bytes, place: JsonPath) -> None:
+def _check_messages(data: bytes, location: Location) -> None:
     count = count_messages(data, ModelProto.DESCRIPTOR, MAX_MESSAGES)
     if count > MAX_MESSAGES:
         reason = f"has more than {MAX_MESSAGES} nodes, attributes, sizes and other parts"
-        raise place.error(reason, rule=f"a model must have at most {MAX_MESSAGES} parts")
-    Budget().ask(str(place), f"loading its {count} parts", count * MESSAGE)
+        raise location.error(reason, rule=f"a model must have at most {MAX_MESSAGES} parts")
+    Budget().ask(str(location), f"loading its {count} parts", count * MESSAGE)
 
 
-def _check_model(model: ModelProto, place: JsonPath) -> None:
+def _check_model(model: ModelProto, location: Location) -> None:
     """Check fields that every model has, since arbitrary bytes may parse as a protobuf message."""
     if not model.HasField("graph") or model.ir_version < 1:
-        raise place.error("is not an ONNX model, or is truncated: it has no graph or no IR version")
+        raise location.error("is not an ONNX model, or is truncated: it has no graph or no IR version")
     if model.ir_version > IR_VERSION:
         newest = f"the installed onnx reads versions up to {IR_VERSION}"
-        raise place.error(f"has IR version {model.ir_version}, but {newest}")
+        raise location.error(f"has IR version {model.ir_version}, but {newest}")
     if not model.opset_import:
-        raise place.error("is not an ONNX model, or is truncated: it imports no opset")
+        raise location.error("is not an ONNX model, or is truncated: it imports no opset")
     # Protobuf returns strings that are not UTF-8 as bytes.
     if any(isinstance(name, bytes) for name in names(model)):
-        raise place.error("is not an ONNX model, or is broken: it has a name that is not UTF-8")
+        raise location.error("is not an ONNX model, or is broken: it has a name that is not UTF-8")

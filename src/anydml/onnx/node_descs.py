@@ -13,7 +13,7 @@ from dataclasses import replace
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 from anydml.errors import ModelError
-from anydml.files.json_path import names, show
+from anydml.files.location import names, show
 from anydml.onnx.budget import Budget
 from anydml.onnx.checks import check, check_is_model, inline_functions
 from anydml.onnx.control import unroll

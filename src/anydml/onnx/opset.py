@@ -9,7 +9,7 @@ import onnx.version_converter
 from onnx import FunctionProto, GraphProto, ModelProto
 
 from anydml.errors import ModelError
-from anydml.files.json_path import show
+from anydml.files.location import show
 from anydml.onnx.checks import check, reason
 from anydml.onnx.graph import MICROSOFT, opsets_of
 from anydml.onnx.walk import Body, bodies, main_graphs, nodes, plain_domain

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Set
 from onnx import FunctionProto, ModelProto, NodeProto
 
 from anydml.errors import ModelError
-from anydml.files.json_path import show
+from anydml.files.location import show
 from anydml.onnx.checks import check_is_model
 from anydml.onnx.graph import MICROSOFT
 from anydml.onnx.opset import drop_import, raise_function_opsets, raise_opset

@@ -9,7 +9,7 @@ import numpy as np
 from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto
 
 from anydml.errors import BindingError, DescError, FuseError, ModelError
-from anydml.files.json_path import names, show
+from anydml.files.location import names, show
 from anydml.onnx.budget import Budget
 from anydml.onnx.checks import check, inline_functions
 from anydml.onnx.control import unroll

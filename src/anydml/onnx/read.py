@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from onnx import AttributeProto, ModelProto, NodeProto
 
 from anydml.errors import ModelError
-from anydml.files.json_path import show
+from anydml.files.location import show
 from anydml.onnx.graph import Node, Opsets, label, opsets_of
 from anydml.onnx.signature import Signature, onnx_signature
 from anydml.onnx.table import NODES

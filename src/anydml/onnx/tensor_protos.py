@@ -16,7 +16,7 @@ from onnx import TensorProto, ValueInfoProto, helper, numpy_helper
 
 from anydml.errors import ModelError
 from anydml.fields import MAX_DIMENSIONS
-from anydml.files.json_path import show
+from anydml.files.location import show
 from anydml.onnx.budget import Budget
 from anydml.tensor import DataType
 from anydml.text import escape_controls

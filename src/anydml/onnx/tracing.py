@@ -10,7 +10,7 @@ import numpy as np
 from anydml.errors import BindingError, DescError
 from anydml.memory import limits
 from anydml.moves.composer import SCRATCH
-from anydml.moves.move import Access, every_lookup
+from anydml.moves.move import Access, all_lookups
 from anydml.moves.value import Value
 from anydml.onnx.folding import fold
 from anydml.onnx.graph import Node
@@ -108,7 +108,7 @@ class TracingContext(LoweringContext):
 
     def _record_result(self, node: Node, value: Value, dtype: np.dtype[Any]) -> Tensor:
         sources = [piece.source for piece in value.pieces if isinstance(piece.source, Access)]
-        lookups = [lookup for source in sources for lookup in every_lookup(source.lookups)]
+        lookups = [lookup for source in sources for lookup in all_lookups(source.lookups)]
         if any(lookup.outside == "refuse" and lookup.operand >= SCRATCH for lookup in lookups):
             # Indices are checked before anything moves.
             raise UnknownElementsError("whether indices are in range")

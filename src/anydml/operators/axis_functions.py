@@ -34,11 +34,11 @@ def permute_rule(make: Maker, x: View, axes: Integers) -> None:
 @front
 def check_permute(name: str, shape: Sizes, axes: Any) -> tuple[Sizes]:
     """Return the axes from 0 on."""
-    order: Sizes = _distinct_axes(name, "axes", len(shape), integers_or_symbols(name, "axes", axes))
+    order: Sizes = integers_or_symbols(name, "axes", axes)
     if len(order) != len(shape):
         message = f"{name}: axes has {count_noun(len(order), 'entry')}, but x has {count_noun(len(shape), 'dimension')}"
         raise DescError(message, name, "axes", "one entry per dimension")
-    return (order,)
+    return (_distinct_axes(name, "axes", len(shape), order),)
 
 
 @function(check_permute, rule=permute_rule)

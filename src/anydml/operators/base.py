@@ -166,7 +166,7 @@ class OperatorDesc(Rules, metaclass=_DescType):
     @property
     def constants(self) -> tuple[Constant, ...]:
         """Constant operands, which follow inputs and outputs. They depend on the desc alone."""
-        return self.lowered()[1]
+        return self.lower()[1]
 
     @property
     def host_kernel(self) -> HostKernel | None:
@@ -203,7 +203,7 @@ class OperatorDesc(Rules, metaclass=_DescType):
         Args:
             layouts: actual layouts of inputs and outputs; the desc's by default.
         """
-        return self.lowered(layouts)[0]
+        return self.lower(layouts)[0]
 
     def apply(self, make: Any, *inputs: Any) -> None:
         """Make the outputs by the operator's rule.
@@ -214,7 +214,7 @@ class OperatorDesc(Rules, metaclass=_DescType):
         """
         raise NotImplementedError
 
-    def lowered(self, layouts: Sequence[Layout] | None = None) -> tuple[tuple[Move, ...], tuple[Constant, ...]]:
+    def lower(self, layouts: Sequence[Layout] | None = None) -> tuple[tuple[Move, ...], tuple[Constant, ...]]:
         """Return `moves` and `constants`."""
         bound, first = layouts or self.layouts(), len(self.inputs)
         make = MoveMaker(first, bound[first:])
@@ -250,7 +250,7 @@ class OperatorDesc(Rules, metaclass=_DescType):
                 raise Problem(self.OPERATOR, name, message, "a tensor must span fewer than 2^63 bytes").error()
         operands = [Operand("input", name, is_on_host=name in self.HOST) for name, _ in inputs]
         operands += [Operand("output", name, is_on_host=name in self.HOST) for name, _ in outputs]
-        moves, constants = self.lowered(bound)
+        moves, constants = self.lower(bound)
         operands += [Operand("constant", f"constant {k}", value=value) for k, value in enumerate(constants)]
         operands += [Operand("scratch", f"scratch {k}", n, reason=why) for k, (n, why) in enumerate(self.scratch)]
         tensors = [

@@ -127,7 +127,7 @@ def _check_extended(value: Any, stored: Any, dtype: np.dtype[Any]) -> None:
     pairs = [(value, stored)]
     if number_class == "c":
         pairs = [(getattr(complex(value), part), getattr(complex(stored), part)) for part in ("real", "imag")]
-    for number, stored_number in [(float(given), float(kept)) for given, kept in pairs]:
+    for number, stored_number in [(float(x), float(y)) for x, y in pairs]:
         is_wrapped = number_class == "i" and stored_number != math.trunc(number)
         if is_wrapped or math.isfinite(number) != math.isfinite(stored_number):
             raise OverflowError(f"it would be stored as {stored}")

@@ -195,13 +195,13 @@ class Function(NamedTuple):
         Raises:
             DescError: the call breaks a rule.
         """
-        checked = self.checked(label, shapes, arguments)
+        checked = self.check(label, shapes, arguments)
         make = Maker() if self.has_parts else _SizesMaker()
         with suppress(_SizesInferredError):
             self.apply(make, [View(tuple(shape)) for shape in shapes], checked)
         return Inferred(checked, make.shapes)
 
-    def checked(self, label: str, shapes: Sequence[Sizes], arguments: Parameters) -> Parameters:
+    def check(self, label: str, shapes: Sequence[Sizes], arguments: Parameters) -> Parameters:
         """Check a call; return the rule's numbers.
 
         Raises:
@@ -214,7 +214,7 @@ class Function(NamedTuple):
         numbers = [Integers(value) if type(value) is tuple else value for value in parameters]
         self.rule(make, *([inputs] if self.is_of_lists else inputs), *numbers)
 
-    def lowered(
+    def lower(
         self,
         inputs: Sequence[Layout],
         dtypes: Sequence[str],
@@ -226,7 +226,7 @@ class Function(NamedTuple):
 
         Args:
             inputs: layouts of the arrays.
-            dtypes: NumPy's names of the dtypes of the last, indices and masks.
+            dtypes: NumPy's names of the dtypes of the indices and masks, which are the last arrays.
             outputs: layouts of the results.
             parameters: the rule's numbers.
             is_in_place: whether the result is the first array, which is updated.
@@ -240,7 +240,7 @@ class Function(NamedTuple):
         """Return the parameter of a name."""
         return next(parameter for parameter in self.parameters if parameter.name == name)
 
-    def bound(self, arguments: Sequence[Any]) -> list[Any]:
+    def with_defaults(self, arguments: Sequence[Any]) -> list[Any]:
         """Append the defaults of missing arguments to positional ones."""
         return [*arguments, *(parameter.default for parameter in self.parameters[len(arguments) :])]
 

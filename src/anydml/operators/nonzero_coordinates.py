@@ -103,17 +103,17 @@ class NonzeroCoordinatesOperatorDesc(OperatorDesc):
             (_sum_count(count) * WIDTH, "rows of coordinates are numbered, block by block"),
         )
 
-    def lowered(self, layouts: Sequence[Layout] | None = None) -> tuple[tuple[Move, ...], tuple[Constant, ...]]:
+    def lower(self, layouts: Sequence[Layout] | None = None) -> tuple[tuple[Move, ...], tuple[Constant, ...]]:
         """Return the moves, and their constants: a mask of bytes, and the table for additions."""
         source, _, rows = layouts or self.layouts()
         sizes, total = source.sizes, math.prod(source.sizes)
         zero, numbers = Layout.packed(sizes, 1).strides, Layout.packed(sizes, WIDTH).strides
         still = (0,) * len(sizes)
-        one = Access(IS_VALUE, 1, still, tuple(self._masks(source)))
+        ones = Access(IS_VALUE, 1, still, tuple(self._masks(source)))
         counted = Access(NUMBERS, WIDTH, still, (unless(IS_ZERO, zero),))
         moves = [
             Move((), Access(IS_ZERO, 0, ()), Fill(b"\0"), total),
-            Move(sizes, Access(IS_ZERO, 0, zero), one, 1),
+            Move(sizes, Access(IS_ZERO, 0, zero), ones, 1),
             Move((), Access(SUMS, 0, ()), Fill(b"\0"), _sum_count(total) * WIDTH),
             # SUMS[k] becomes the number of nonzero elements before element k.
             Move(sizes, Access(SUMS, WIDTH, numbers), counted, WIDTH),

@@ -38,9 +38,9 @@ class Rules(Printed):
 
     def kind_problems(self) -> Iterator[Problem]:
         """Check DataTypes, DimensionCounts, and Axis, if there is one: the first tensor of `SAME` is the model."""
-        (first, model), *others = self._named(self.SAME)
+        (first, model), *other_tensors = self._named(self.SAME)
         selecting = [(name, tensor) for name, tensor in self._named(self.INPUTS) if name == self.SELECTING]
-        for name, tensor in (*others, *selecting):
+        for name, tensor in (*other_tensors, *selecting):
             if name != self.SELECTING and tensor.data_type != model.data_type:
                 message = f"{name}.DataType is {tensor.data_type}, but {first}.DataType is {model.data_type}"
                 rule = f"{' and '.join(map(camel, self.SAME))} must have the same DataType"

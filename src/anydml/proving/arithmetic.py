@@ -10,8 +10,8 @@ import numpy as np
 
 from anydml.onnx.graph_values import Array
 from anydml.onnx.tensor_protos import numpy_type
+from anydml.proving.aligned_inputs import PLAIN_AXIS, align_inputs, shared_axes
 from anydml.proving.elementwise import ELEMENTWISE_OPERATORS, QUANTIZING_OPERATORS
-from anydml.proving.layouts import PLAIN_AXIS, laid_out, shared_axes
 from anydml.proving.movement_terms import Mover, filled
 from anydml.proving.operator_calls import OperatorCall
 from anydml.proving.reassociation import SIGNS, in_order, split_scale, times
@@ -88,11 +88,11 @@ def _elementwise_term(
         # Sizes may differ if one of them is 1.
         arguments = sorted(terms, key=_number) if is_commutative else terms
         return mover.terms.make(f"{operator}@", arguments, (detail, shape), dtype, shape)
-    layout = laid_out(mover, present, axes, shape, [PLAIN_AXIS] * len(shape), is_ordered=not is_commutative)
-    remaining = iter(sorted(layout.inputs, key=_number) if is_commutative else layout.inputs)
+    aligned = align_inputs(mover, present, axes, shape, [PLAIN_AXIS] * len(shape), is_ordered=not is_commutative)
+    remaining = iter(sorted(aligned.inputs, key=_number) if is_commutative else aligned.inputs)
     arguments = [None if term is None else next(remaining) for term in terms]
-    computed = mover.terms.make(f"{operator}@", arguments, (detail, (*layout.sizes,)), dtype, layout.sizes)
-    return layout.result(mover, computed, range(len(shape)), shape)
+    computed = mover.terms.make(f"{operator}@", arguments, (detail, (*aligned.sizes,)), dtype, aligned.sizes)
+    return aligned.result(mover, computed, range(len(shape)), shape)
 
 
 def _number(term: Term | None) -> int:
@@ -251,14 +251,14 @@ def _add(
     mover: Mover, terms: Sequence[Term], axes: Sequence[Sequence[int]], sizes: Sequence[Size], kinds: Sequence[Hashable]
 ) -> Term:
     """Return the sums of products along all axes that are not plain."""
-    layout = laid_out(mover, terms, axes, sizes, kinds, (0, 1), is_ordered=False)
-    added = tuple(axis for axis, axis_kind in enumerate(layout.kinds) if axis_kind != PLAIN_AXIS)
+    aligned = align_inputs(mover, terms, axes, sizes, kinds, (0, 1), is_ordered=False)
+    added = tuple(axis for axis, axis_kind in enumerate(aligned.kinds) if axis_kind != PLAIN_AXIS)
     remaining_sizes = [
-        size for size, axis_kind in zip(layout.sizes, layout.kinds, strict=True) if axis_kind == PLAIN_AXIS
+        size for size, axis_kind in zip(aligned.sizes, aligned.kinds, strict=True) if axis_kind == PLAIN_AXIS
     ]
-    term = mover.terms.make("dot", sorted(layout.inputs, key=_number), added, terms[0].dtype, remaining_sizes)
+    term = mover.terms.make("dot", sorted(aligned.inputs, key=_number), added, terms[0].dtype, remaining_sizes)
     plain = [axis for axis, axis_kind in enumerate(kinds) if axis_kind == PLAIN_AXIS]
-    return layout.result(mover, term, plain, tuple(sizes[axis] for axis in plain))
+    return aligned.result(mover, term, plain, tuple(sizes[axis] for axis in plain))
 
 
 def computed_again(mover: Mover, term: Term, inputs: Sequence[Term | None], places: Sequence[int]) -> Term | None:

@@ -13,7 +13,7 @@ from onnx import ModelProto, TensorProto, helper
 
 from anydml.errors import ModelError
 from anydml.files.folder import Folder
-from anydml.files.json_path import JsonPath, show
+from anydml.files.location import Location, show
 from anydml.onnx.budget import Budget
 from anydml.onnx.external import external_tensors, find_external
 from anydml.onnx.graph_values import Array
@@ -93,7 +93,7 @@ class Constants:
         if self._folder is None:
             message = f"tensor {show(tensor.name)} is stored in another file; read the model with anydml.onnx.load"
             raise ModelError(message, field=tensor.name, rule="tensors must be loaded before they are moved")
-        external = find_external(tensor, self._folder, JsonPath(str(self._folder.root)))
+        external = find_external(tensor, self._folder, Location(str(self._folder.root)))
         dtype, shape = numpy_type(tensor.data_type), tensor_shape(tensor)
         is_plain = dtype is not None and not dtype.hasobject and bits_of(dtype) == 8 * dtype.itemsize
         if dtype is not None and is_plain and external.length == math.prod(shape) * dtype.itemsize:
@@ -123,4 +123,4 @@ def with_data(model: ModelProto, folder: Folder | None) -> ModelProto:
 
 
 def _load(tensor: TensorProto, folder: Folder) -> None:
-    find_external(tensor, folder, JsonPath(str(folder.root))).load()
+    find_external(tensor, folder, Location(str(folder.root))).load()

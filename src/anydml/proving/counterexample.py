@@ -86,8 +86,10 @@ def compare_runs(
             except UnansweredError as error:
                 refused = RunComparison(sizes, {}, "", 0, f"B is not run to its end: {error}")
                 break
-            for name, wanted_output, same, second_output in zip(names, expected, repeated, results, strict=True):
-                if error_of(wanted_output, same):
+            for name, wanted_output, repeated_output, second_output in zip(
+                names, expected, repeated, results, strict=True
+            ):
+                if error_of(wanted_output, repeated_output):
                     continue
                 off = error_of(wanted_output, second_output)
                 if worst is None or off > worst.error:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from onnx import AttributeProto, helper
 
-from anydml.files.json_path import show
+from anydml.files.location import show
 from anydml.proving.fingerprint_arithmetic import Marks
 from anydml.proving.model_terms import Read
 from anydml.proving.operator_calls import attributes_in
@@ -72,8 +72,8 @@ def _attribute(name: str, attribute: AttributeProto | None) -> str:
         return f"the default {name}"
     value = helper.get_attribute_value(attribute)
     if isinstance(value, list):
-        rest = ", …" if len(value) > MAX_PRINTED_NUMBERS else ""
-        return f"{name} [{', '.join(map(_number, value[:MAX_PRINTED_NUMBERS]))}{rest}]"
+        ellipsis = ", …" if len(value) > MAX_PRINTED_NUMBERS else ""
+        return f"{name} [{', '.join(map(_number, value[:MAX_PRINTED_NUMBERS]))}{ellipsis}]"
     return f"{name} {_number(value)}"
 
 

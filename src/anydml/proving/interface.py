@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from onnx import ModelProto, ValueInfoProto
 
 from anydml.errors import ModelError
-from anydml.files.json_path import show
+from anydml.files.location import show
 from anydml.onnx.tensor_protos import sizes_text, tensor_type, type_name
 from anydml.onnx.walk import main_graphs, nodes
 from anydml.proving.names import refuse_unknown_sizes, show_size, size_names, unnamed_size
@@ -140,20 +140,23 @@ def names_in_both(
     refuse_unknown_sizes(sizes, first, "A")
     first_sizes: dict[str, Size] = {key: sizes.get(key, name(key)) for key in size_names(first)}
     sizes_in_both: dict[str, Size] = {}
-    others = _inputs(second)
+    second_inputs = _inputs(second)
     back: dict[Size, str] = {}
     for key, value in _inputs(first).items():
         if value.type.WhichOneof("value") != "tensor_type":
             continue
-        shapes = tensor_type(value)[1] or [], tensor_type(others[key])[1] or []
+        shapes = tensor_type(value)[1] or [], tensor_type(second_inputs[key])[1] or []
         for axis, (a, b) in enumerate(zip(*shapes, strict=True)):
             if isinstance(a, int) or isinstance(b, int):
                 continue
-            mine, theirs = a or unnamed_size(key, axis), b or unnamed_size(key, axis)
-            if sizes_in_both.setdefault(theirs, first_sizes[mine]) != first_sizes[mine]:
+            first_name, second_name = a or unnamed_size(key, axis), b or unnamed_size(key, axis)
+            if sizes_in_both.setdefault(second_name, first_sizes[first_name]) != first_sizes[first_name]:
                 rule = "both models must take inputs of the same sizes; give them with --size"
-                raise ModelError(f"{show_size(theirs)} of B is two sizes of A", field=theirs, rule=rule)
-            if not isinstance(first_sizes[mine], int) and back.setdefault(first_sizes[mine], theirs) != theirs:
+                raise ModelError(f"{show_size(second_name)} of B is two sizes of A", field=second_name, rule=rule)
+            if (
+                not isinstance(first_sizes[first_name], int)
+                and back.setdefault(first_sizes[first_name], second_name) != second_name
+            ):
                 rule = "both models must take inputs of the same sizes; give them with --size"
-                raise ModelError(f"{show_size(mine)} of A is two sizes of B", field=mine, rule=rule)
+                raise ModelError(f"{show_size(first_name)} of A is two sizes of B", field=first_name, rule=rule)
     return first_sizes, sizes_in_both

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from onnx import GraphProto, ModelProto, ValueInfoProto, helper
 
-from anydml.files.json_path import show
+from anydml.files.location import show
 from anydml.onnx.budget import Budget
 from anydml.onnx.checks import inline_functions
 from anydml.onnx.graph import opsets_of
@@ -77,11 +77,11 @@ class Read:
 
     def refuses_all(self) -> bool:
         """Whether the model refuses all inputs, because sizes that the outputs depend on never fit."""
-        left, seen = [*self.outputs.values()], set[int]()
+        left, seen_numbers = [*self.outputs.values()], set[int]()
         while left:
             term = left.pop()
-            if term.number not in seen:
-                seen.add(term.number)
+            if term.number not in seen_numbers:
+                seen_numbers.add(term.number)
                 if term.number in self.refusing.get((), ()) and never_fits(term):
                     return True
                 left += [term_input for term_input in term.inputs if term_input is not None]
@@ -287,11 +287,11 @@ class Reader:
             inputs = sorted(inputs, key=lambda term: -1 if term is None else term.number)
         kinds = [*types] or [UNKNOWN]
         first = self.terms.make(call.kind, inputs, (detail, count), *kinds[0])
-        others = [
+        other_outputs = [
             self.terms.make("output", [first], k, *kind)
             for k, kind in enumerate(kinds) if k
         ]  # fmt: skip
-        return [first, *others]
+        return [first, *other_outputs]
 
     def _constant(self, call: OperatorCall) -> Term:
         for attribute in call.proto.attribute:
@@ -337,7 +337,7 @@ class Reader:
         outputs = self._outputs(
             call, [*call.inputs, *body_terms], detail, types_of(call, [terms for terms, _ in results], shapes)
         )
-        taken = _branch_taken(call)
+        taken_branch = _branch_taken(call)
         for k, inside in enumerate(insides):
             name_of_body = names[k] if k < len(names) else ""
             for term_number, nodes in inside.nodes.items():
@@ -346,10 +346,10 @@ class Reader:
             runs = call.inputs[0] if call.operator == "If" and call.inputs else outputs[0]
             step = name_of_body, -1 if runs is None else runs.number
             for path, terms in inside.refusing.items():
-                if taken in (None, name_of_body):
-                    read.refusing.setdefault(path if taken else (step, *path), {}).update(terms)
-        if taken in names:
-            branch = [term for term in results[names.index(taken)][0] if term is not None]
+                if taken_branch in (None, name_of_body):
+                    read.refusing.setdefault(path if taken_branch else (step, *path), {}).update(terms)
+        if taken_branch in names:
+            branch = [term for term in results[names.index(taken_branch)][0] if term is not None]
             return branch if len(branch) == len(call.proto.output) else outputs
         return outputs
 

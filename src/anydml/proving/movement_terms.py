@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from anydml.onnx.graph_values import Array
-from anydml.proving.layouts import PLAIN_AXIS, laid_out
+from anydml.proving.aligned_inputs import PLAIN_AXIS, align_inputs
 from anydml.proving.orders import REPEATED_FACTOR, Entry, align, as_integers
 from anydml.proving.sizes import Size, Sizes, product
 from anydml.proving.terms import Term, Terms, elements_of
@@ -199,10 +199,10 @@ class Mover(Viewer):
             return self.reshape(self.concat([self.reshape(term, shape_with_axis) for term in flat], axis), tuple(shape))
         shared = [*range(len(shape))]
         kinds = ["joined" if entry == axis else PLAIN_AXIS for entry in shared]
-        layout = laid_out(self, flat, [shared] * len(flat), shape, kinds, joined=axis)
-        at = layout.kinds.index("joined")
-        joined = self.terms.make("concat", layout.inputs, at, flat[0].dtype, layout.sizes)
-        return layout.result(self, joined, shared, tuple(shape))
+        aligned = align_inputs(self, flat, [shared] * len(flat), shape, kinds, joined=axis)
+        at = aligned.kinds.index("joined")
+        joined = self.terms.make("concat", aligned.inputs, at, flat[0].dtype, aligned.sizes)
+        return aligned.result(self, joined, shared, tuple(shape))
 
     def _parts(self, term: Term, axis: int) -> list[Term]:
         """Return the values that a join along an axis joins; any other value is returned unchanged."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from onnx import ModelProto
 
 from anydml.errors import ModelError
-from anydml.files.json_path import show
+from anydml.files.location import show
 
 SIZES = (1, 2, 3, 5, 8)
 """Values of a symbolic size in successive comparisons; each further size begins one value later."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from anydml.proving.layouts import PLAIN_AXIS, laid_out, shared_axes
+from anydml.proving.aligned_inputs import PLAIN_AXIS, align_inputs, shared_axes
 from anydml.proving.movement_terms import Mover
 from anydml.proving.operator_calls import OperatorCall
 from anydml.proving.sizes import axis_of
@@ -48,10 +48,10 @@ def reduction(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
         return None
     more = call.attributes(("axes", "keepdims", "noop_with_empty_axes"))
     kinds = ["reduced" if axis in axes else PLAIN_AXIS for axis in range(rank)]
-    layout = laid_out(mover, [term], [range(rank)], term.shape, kinds, (0,))
-    reduced = tuple(axis for axis, is_reduced in enumerate(layout.kinds) if is_reduced)
-    left = [size for size, is_reduced in zip(layout.sizes, layout.kinds, strict=True) if not is_reduced]
-    reduced_term = mover.terms.make(call.operator, layout.inputs, (reduced, more), term.dtype, left)
+    aligned = align_inputs(mover, [term], [range(rank)], term.shape, kinds, (0,))
+    reduced = tuple(axis for axis, is_reduced in enumerate(aligned.kinds) if is_reduced)
+    left = [size for size, is_reduced in zip(aligned.sizes, aligned.kinds, strict=True) if not is_reduced]
+    reduced_term = mover.terms.make(call.operator, aligned.inputs, (reduced, more), term.dtype, left)
     if call.get("keepdims", 1):
         reduced_axes, shape = (
             [-1 if axis in axes else axis for axis in range(rank)],
@@ -60,7 +60,7 @@ def reduction(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     else:
         reduced_axes = [axis for axis in range(rank) if axis not in axes]
         shape = [term.shape[axis] for axis in reduced_axes]
-    return [layout.result(mover, reduced_term, reduced_axes, tuple(shape))]
+    return [aligned.result(mover, reduced_term, reduced_axes, tuple(shape))]
 
 
 def along_axis(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
@@ -93,10 +93,10 @@ def along_axis(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     if mover.is_real and call.operator == "Softmax" and all(term.shape[k] == 1 for k in range(axis, last)):
         mover.rounded.add("a Softmax of one element is 1, also where that is not finite")
         return [mover.expand(mover.terms.constant(np.array(1, term.dtype)), term.shape)]
-    layout = laid_out(mover, terms, axes, term.shape, kinds, (0,))
-    normalized = tuple(k for k, kind in enumerate(layout.kinds) if kind)
-    normalized_term = mover.terms.make(call.operator, layout.inputs, (normalized, more), term.dtype, layout.sizes)
-    return [layout.result(mover, normalized_term, range(rank), term.shape)]
+    aligned = align_inputs(mover, terms, axes, term.shape, kinds, (0,))
+    normalized = tuple(k for k, kind in enumerate(aligned.kinds) if kind)
+    normalized_term = mover.terms.make(call.operator, aligned.inputs, (normalized, more), term.dtype, aligned.sizes)
+    return [aligned.result(mover, normalized_term, range(rank), term.shape)]
 
 
 _ORDER_DEPENDENT = frozenset(("ArgMax", "ArgMin", "Hardmax"))

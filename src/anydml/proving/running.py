@@ -11,7 +11,7 @@ import numpy as np
 from onnx import ModelProto, ValueInfoProto
 
 from anydml.errors import ModelError
-from anydml.files.json_path import show
+from anydml.files.location import show
 from anydml.onnx.checks import inline_functions, serialize
 from anydml.onnx.tensor_protos import numpy_type, tensor_type
 from anydml.proving.names import unnamed_size

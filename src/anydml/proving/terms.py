@@ -224,8 +224,8 @@ def _off(first: Term, second: Term) -> float:
     x, y = (array.astype(np.float64) for array in (first.array, second.array))
     info = np.finfo(first.dtype)
     sizes = np.maximum(np.abs(x), np.abs(y))
-    eps, least = float(info.eps), float(info.smallest_subnormal)
-    unit = np.minimum(sizes * eps + least, np.max(sizes, initial=0) * eps)
+    eps, smallest = float(info.eps), float(info.smallest_subnormal)
+    unit = np.minimum(sizes * eps + smallest, np.max(sizes, initial=0) * eps)
     with np.errstate(invalid="ignore"):
         units = np.abs(x - y) / np.where(x == y, 1, unit)
     off = float(np.max(units)) if units.size else 0.0

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from anydml.errors import ModelError
-from anydml.referee.outside import Ran, written_outputs
+from anydml.referee.external_engines import RunResult, written_outputs
 
 DESC = "a desc"
 """The note on a case that was run by one of DirectML's operators."""
@@ -70,7 +70,7 @@ class Anydml:
             outputs = {**dict(zip(names, self._backend.prepare(with_inputs).run([]), strict=True)), **outputs}
         return [outputs[name] for name in names]
 
-    def run_dxdispatch(self, model: Path) -> Ran:
+    def run_dxdispatch(self, model: Path) -> RunResult:
         """Run a model file of DxDispatch in a copy of its folder, since it writes files there."""
         from anydml import dxdispatch
 
@@ -82,7 +82,7 @@ class Anydml:
             shutil.copytree(model.parent, copied, ignore=shutil.ignore_patterns("output_*", "expected_*"))
             loaded = dxdispatch.load(copied / model.name)
             dxdispatch.run(loaded, device=device, log=lines.append, warn=lambda line: None)
-            return Ran(written_outputs(copied), "\n".join(lines))
+            return RunResult(written_outputs(copied), "\n".join(lines))
 
     def run_webnn(self, test: Mapping[str, Any], path: Path, test_number: int) -> list[Any]:
         """Run a test of WebNN."""

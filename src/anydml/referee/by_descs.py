@@ -51,10 +51,10 @@ def with_constants(model: ModelProto, inputs: Sequence[Any]) -> ModelProto:
     copy.CopyFrom(model)
     copy.ir_version = max(copy.ir_version, FIRST_IR)
     del copy.graph.input[:]
-    others = [initializer for initializer in copy.graph.initializer if initializer.name not in names]
+    other_initializers = [initializer for initializer in copy.graph.initializer if initializer.name not in names]
     del copy.graph.initializer[:]
     constants = [numpy_helper.from_array(array, name) for name, array in zip(names, inputs, strict=True)]
-    copy.graph.initializer.extend([*others, *constants])
+    copy.graph.initializer.extend([*other_initializers, *constants])
     return copy
 
 

@@ -79,11 +79,11 @@ def _tell_tale(failing: list[Stored], agreeing: list[set[str]]) -> tuple[str, in
     best: tuple[float, int, str] = (0.0, 0, "")
     base = len(failing) / (len(failing) + len(agreeing))
     for feature, with_feature in sorted(having.items()):
-        others = sum(feature in features for features in agreeing)
-        share = len(with_feature) / (len(with_feature) + others)
+        agreeing_count = sum(feature in features for features in agreeing)
+        share = len(with_feature) / (len(with_feature) + agreeing_count)
         score = share * len(with_feature) / len(failing)
         if share > max(1.5 * base, 0.1) and score > best[0]:
-            best = score, len(with_feature) + others, feature
+            best = score, len(with_feature) + agreeing_count, feature
     if not best[2]:
         return "", len(names), names
     return best[2], best[1], having[best[2]]

@@ -46,10 +46,10 @@ def _concat(node: Node) -> list[Result]:
 def _other_size(node: Node, draw: Draw) -> Node | None:
     x = node.array(0)
     axis = wrap_index(node.attribute("axis"), x.ndim)
-    others = [k for k in range(x.ndim) if k != axis]
-    if not others or len(node.inputs) < 2:
+    other_axes = [k for k in range(x.ndim) if k != axis]
+    if not other_axes or len(node.inputs) < 2:
         return None
-    k = draw.choice(others)
+    k = draw.choice(other_axes)
     last = node.array(len(node.inputs) - 1)
     shape = (*last.shape[:k], last.shape[k] + 1, *last.shape[k + 1 :])
     return node.with_input(len(node.inputs) - 1, draw.data(last.dtype, shape))

@@ -16,7 +16,7 @@ import numpy as np
 from anydml.engines import ENGINES as DEVICES
 from anydml.errors import ModelError
 from anydml.referee.anydml_engine import Anydml
-from anydml.referee.outside import Command, NotRunError, Written
+from anydml.referee.external_engines import Command, NotRunError, WrittenOutputs
 from anydml.referee.schema_texts import dtype_of, name_of
 
 PACKED = ("int4", "uint4", "float4e2m1", "int2", "uint2")
@@ -224,7 +224,7 @@ ENGINES: Mapping[str, type[Any]] = {
 }
 """Engines by name."""
 
-PREFIXES: Mapping[str, type[Any]] = {"anydml": Anydml, "command": Command, "outputs": Written}
+PREFIXES: Mapping[str, type[Any]] = {"anydml": Anydml, "command": Command, "outputs": WrittenOutputs}
 """Engines by the prefix of their names, before a colon."""
 
 

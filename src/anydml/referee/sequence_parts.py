@@ -179,10 +179,10 @@ def _are_joinable(node: Node) -> bool:
 def _other_size(node: Node, draw: Draw) -> Node | None:
     tensors = node.tensors(0)
     rank = tensors[0].ndim
-    others = [k for k in range(rank) if node.attribute("new_axis") or k != wrap_index(node.attribute("axis"), rank)]
-    if not others or len(tensors) < 2:
+    other_axes = [k for k in range(rank) if node.attribute("new_axis") or k != wrap_index(node.attribute("axis"), rank)]
+    if not other_axes or len(tensors) < 2:
         return None
-    k, last = draw.choice(others), tensors[-1]
+    k, last = draw.choice(other_axes), tensors[-1]
     shape = (*last.shape[:k], last.shape[k] + 1, *last.shape[k + 1 :])
     return node.with_input(0, TensorList(last.dtype, (*tensors[:-1], draw.data(last.dtype, shape))))
 

@@ -231,8 +231,8 @@ def _of_plain_elements(node: Node) -> Iterator[Node]:
     first = node.inputs[0] if node.inputs else None
     if first is None or first.dtype == np.float32 or first.dtype.kind not in "fiuc":
         return
-    alike = [k for k, value in enumerate(node.inputs) if value is not None and value.dtype == first.dtype]
-    for simplified in (alike, [0]):
+    same_type = [k for k, value in enumerate(node.inputs) if value is not None and value.dtype == first.dtype]
+    for simplified in (same_type, [0]):
         yield node._replace(
             inputs=tuple(_simplify_value(value) if k in simplified else value for k, value in enumerate(node.inputs)),
             attributes={**node.attributes, **({"to": TensorProto.FLOAT} if node.operator == "Cast" else {})},

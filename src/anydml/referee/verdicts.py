@@ -12,7 +12,7 @@ from anydml.errors import ModelError
 from anydml.referee.case_folders import Stored
 from anydml.referee.cases import are_equal
 from anydml.referee.engines import Engine
-from anydml.referee.outside import CrashError, MissingError, NotRunError, OutputError, OutsideError
+from anydml.referee.external_engines import CrashError, ExternalEngineError, MissingError, NotRunError, OutputError
 from anydml.referee.schema_texts import name_of
 from anydml.text import count_noun
 
@@ -91,7 +91,7 @@ def _verdict_of(stored: Stored, engine: Engine) -> Verdict:
         results = []
     # Engines raise errors of any type.
     except Exception as error:
-        reason = str(error) if isinstance(error, OutsideError) else f"{type(error).__name__}: {error}"
+        reason = str(error) if isinstance(error, ExternalEngineError) else f"{type(error).__name__}: {error}"
         if not stored.is_valid:
             return base._replace(kind=kind_of(reason), detail=reason)
         if refusing := [reading for reading, outputs in readings if outputs is None]:

@@ -23,17 +23,17 @@ class Analyses:
         first: the analysis for the first set.
     """
 
-    def __init__(self, graph: Graph, several: Sequence[StandIns], before: Analyses | None = None) -> None:
-        self.graph, self._several, self._before = graph, several, before
-        self.first: Analysis = Analysis(graph, several[0].sizes, None if before is None else before.first)
+    def __init__(self, graph: Graph, stand_ins: Sequence[StandIns], before: Analyses | None = None) -> None:
+        self.graph, self._stand_ins, self._before = graph, stand_ins, before
+        self.first: Analysis = Analysis(graph, stand_ins[0].sizes, None if before is None else before.first)
 
     @cached_property
     def all(self) -> list[Analysis]:
         """The analyses for all sets; made only if a graph cannot be proved for all sizes."""
         before = None if self._before is None else self._before.__dict__.get("all")
-        numbered = enumerate(self._several[1:], 1)
+        numbered = enumerate(self._stand_ins[1:], 1)
         return [self.first, *(Analysis(self.graph, analysis.sizes, before and before[k]) for k, analysis in numbered)]
 
     def of(self, graph: Graph) -> Analyses:
         """Return the analyses of another graph of this model."""
-        return Analyses(graph, self._several, self)
+        return Analyses(graph, self._stand_ins, self)

@@ -196,7 +196,7 @@ class Analysis:
         """Names of the outputs of movement nodes that refuse their inputs, and of movement of these outputs."""
         refused = set[str]()
         for op in self.graph.ops:
-            if op.kind in MOVEMENT and (self._visits[op].is_refused or not refused.isdisjoint(op.inputs)):
+            if op.op_type in MOVEMENT and (self._visits[op].is_refused or not refused.isdisjoint(op.inputs)):
                 refused.update(op.outputs)
         return frozenset(refused)
 
@@ -245,14 +245,14 @@ class Analysis:
         if node is not None and not any(
             name and tensor is None for name, tensor in zip(op.inputs, tensors, strict=True)
         ):
-            is_movement = op.kind in MOVEMENT and not (op.kind == "Slice" and has_open_end(tensors))
+            is_movement = op.op_type in MOVEMENT and not (op.op_type == "Slice" and has_open_end(tensors))
             moved = self._moved(op, node, tensors) if is_movement else None
             if moved is not None:
                 return moved, False
             outputs = self._lower(node, tensors)
-            parameters = tensors[len(tensors) if op.kind == "Concat" else 1 :]
+            parameters = tensors[len(tensors) if op.op_type == "Concat" else 1 :]
             is_refused = outputs is None and all(tensor is None or tensor.array is not None for tensor in parameters)
-        if op.kind == "Slice" and has_open_end(tensors):
+        if op.op_type == "Slice" and has_open_end(tensors):
             outputs, is_refused = [], False
         elif outputs is None:
             outputs = [*infer_outputs(op.proto, self._opsets, tensors)]
@@ -262,7 +262,7 @@ class Analysis:
             if tensor is None and name in self._declared:
                 tensor = self._declared_tensor(self._declared[name])
             if name:
-                is_constant = op.kind == "Constant" and name in self.graph.constants
+                is_constant = op.op_type == "Constant" and name in self.graph.constants
                 moved_tensors.append((name, ValueInfo(tensor, is_constant=is_constant)))
         return moved_tensors, is_refused
 
@@ -278,11 +278,11 @@ class Analysis:
 
     def _moved(self, op: Op, node: Node, tensors: Sequence[Tensor | None]) -> list[tuple[str, ValueInfo]] | None:
         """Return the outputs of a node that moves elements, by name; None if it cannot be analysed as movement."""
-        count = len(tensors) if op.kind == "Concat" else 1
+        count = len(tensors) if op.op_type == "Concat" else 1
         data = op.inputs[:count]
         if any(not name or _is_opaque(self.values[name].tensor) for name in data):
             return None
-        if op.kind == "Dropout" and len(op.outputs) > 1:
+        if op.op_type == "Dropout" and len(op.outputs) > 1:
             return None
         if any(tensor is not None and tensor.array is None for tensor in tensors[count:]):
             return None
@@ -312,9 +312,9 @@ class Analysis:
         for k, name in enumerate(op.outputs):
             if name:
                 values = [result[k].value for result in results_of]
-                few = [value for value in values if value is not None and len(value.pieces) <= MAX_PIECES]
-                self._work -= sum(len(value.pieces) for value in few if len(value.pieces) > 1)
-                result.append((name, ValueInfo(plain[k], few, op, k, data)))
+                small_values = [value for value in values if value is not None and len(value.pieces) <= MAX_PIECES]
+                self._work -= sum(len(value.pieces) for value in small_values if len(value.pieces) > 1)
+                result.append((name, ValueInfo(plain[k], small_values, op, k, data)))
         return result
 
     def _compositions(self, name: str) -> list[Value]:

@@ -65,7 +65,7 @@ def _matrices(graph: Graph) -> set[tuple[str, int, bool, bool, bool]]:
     for op in graph.ops:
         for k, name in enumerate(op.inputs[:2]):
             if name in graph.constants:
-                is_product = op.kind in ("MatMul", "Gemm")
+                is_product = op.op_type in ("MatMul", "Gemm")
                 flags = [is_product and bool(op.get(flag, 0)) for flag in ("transA", "transB")]
                 matrices.add((name, k, is_product, *flags))
     return matrices
@@ -97,7 +97,7 @@ def _pairs(before: Analysis, after: Analysis) -> Iterator[tuple[str, str]]:
             continue
         counterpart = after.graph.maker(next((name for name in op.outputs if name), ""))
         # Unused nodes have been dropped.
-        if counterpart is None or (op.kind in MOVEMENT and op.kind != counterpart.kind):
+        if counterpart is None or (op.op_type in MOVEMENT and op.op_type != counterpart.op_type):
             continue
         if _is_alike(op, counterpart):
             yield from zip(op.inputs, counterpart.inputs, strict=True)
@@ -110,15 +110,15 @@ def _pairs(before: Analysis, after: Analysis) -> Iterator[tuple[str, str]]:
 
 def _is_alike(op: Op, other_op: Op) -> bool:
     """Whether two nodes have the same operator and, unless it moves elements, the same attributes."""
-    if (op.kind, len(op.inputs)) != (other_op.kind, len(other_op.inputs)):
+    if (op.op_type, len(op.inputs)) != (other_op.op_type, len(other_op.inputs)):
         return False
-    return op.kind in MOVEMENT or [*op.proto.attribute] == [*other_op.proto.attribute]
+    return op.op_type in MOVEMENT or [*op.proto.attribute] == [*other_op.proto.attribute]
 
 
 def _is_empty(analysis: Analysis, op: Op) -> bool:
     """Whether a movement node has no elements to move, so that it may be rewritten freely."""
     values = [analysis.values.get(name) for name in op.outputs if name]
-    return op.kind in MOVEMENT and all(value and value.tensor and not value.tensor.size for value in values)
+    return op.op_type in MOVEMENT and all(value and value.tensor and not value.tensor.size for value in values)
 
 
 def _are_same(

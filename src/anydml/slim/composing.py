@@ -77,7 +77,7 @@ class _Composer(Composer):
 
 
 def _digits(indices: Array) -> list[Digit] | None:
-    """Return indices as an arithmetic sequence with several factors; None if the indices are no such sequence."""
+    """Return indices as an arithmetic sequence with several factors; None for other indices."""
     digits: list[Digit] = []
     step, firsts = 1, indices
     while firsts.size > 1:

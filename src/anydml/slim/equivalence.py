@@ -73,7 +73,7 @@ class EquivalenceChecker:
 
     def with_divisions(self, graph: Graph) -> Graph | None:
         """Return a graph with Div for reciprocals of roots; None if there are none."""
-        if self._proofs is None or not any(op.kind == "Reciprocal" for op in graph.ops):
+        if self._proofs is None or not any(op.op_type == "Reciprocal" for op in graph.ops):
             return None
         ops = with_divisions(graph, self._proofs.terms(graph.bare))
         if ops is None:

@@ -253,7 +253,7 @@ def operators_of(exprs: Iterable[Expr]) -> list[str]:
     labels: dict[Op | Expr, str] = {}
     for expr in in_order(exprs):
         if expr.kind == "node" and isinstance(expr.detail, Op):
-            labels[expr.detail] = expr.detail.kind
+            labels[expr.detail] = expr.detail.op_type
         elif expr.kind == "node":
             labels[expr] = expr.detail
         elif expr.kind not in ("value", "output", "Split", "Constant"):

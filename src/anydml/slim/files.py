@@ -12,7 +12,7 @@ from onnx import ModelProto
 
 from anydml.errors import ModelError
 from anydml.files.folder import Folder, check_replaceable, write_whole
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 from anydml.onnx.checks import check, serialize
 from anydml.onnx.external import external_files
 from anydml.onnx.graph_values import Array
@@ -50,7 +50,7 @@ def write(
     """
     path_text("write", target)
     old = external_files(model, folder.root)
-    check_replaceable(target, old, overwrite, JsonPath(str(target)))
+    check_replaceable(target, old, overwrite, Location(str(target)))
     if old and target.resolve().parent != folder.root:
         raise ModelError(f"the model has external data beside it; write {target.name} into the same folder")
     graph = slimmed.stages[-1].graph if slimmed.stages else None
@@ -59,7 +59,7 @@ def write(
     if graph is not None:
         size = 0
 
-        def place(array: Array) -> dict[str, str] | None:
+        def external_data(array: Array) -> dict[str, str] | None:
             """Return the location of a new constant in external data; None if the constant stays in the model."""
             nonlocal size
             if array.nbytes < MIN_EXTERNAL_BYTES or array.dtype.hasobject or bits_of(array.dtype) != 8 * array.itemsize:
@@ -69,14 +69,14 @@ def write(
             size = offset + array.nbytes
             return {"location": path.name, "offset": str(offset), "length": str(array.nbytes)}
 
-        result = graph.to_model(place if old else None)
+        result = graph.to_model(external_data if old else None)
     if large:
-        check_replaceable(path, old, overwrite, JsonPath(str(path)))
+        check_replaceable(path, old, overwrite, Location(str(path)))
     check(result)
     data = serialize(result)
     if large:
-        write_whole(path, lambda file: _write_data(file, large), JsonPath(str(path)), [*sources, *old])
-    write_whole(target, lambda file: file.write(data), JsonPath(str(target)), [*sources, *old])
+        write_whole(path, lambda file: _write_data(file, large), Location(str(path)), [*sources, *old])
+    write_whole(target, lambda file: file.write(data), Location(str(target)), [*sources, *old])
 
 
 def _write_data(file: BinaryIO, arrays: Sequence[tuple[Array, int]]) -> None:

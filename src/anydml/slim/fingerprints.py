@@ -73,9 +73,9 @@ def of_moved(analysis: Analysis, op: Op, of: Callable[[str], Marks]) -> Sequence
     count = len(value.data)
     arguments: list[Any] = [of(name).view(np.int64) for name in op.inputs[:count]]
     arguments += [values[name].array if name else None for name in op.inputs[count:]]
-    if op.kind == "CenterCropPad":
+    if op.op_type == "CenterCropPad":
         return None
-    if op.kind == "Pad" and value.tensor is not None:
+    if op.op_type == "Pad" and value.tensor is not None:
         arguments += [None] * (3 - len(arguments))
         fill = np.zeros((), value.tensor.dtype) if arguments[2] is None else arguments[2]
         arguments[2] = of_array(fill).view(np.int64)
@@ -120,7 +120,7 @@ class _Fingerprints:
         return value.tensor
 
     def _visit(self, op: Op) -> None:
-        if op.kind == "Constant":
+        if op.op_type == "Constant":
             return
         names = [name for name in op.outputs if name]
         tensors = [self.tensor(name) for name in names]
@@ -137,7 +137,7 @@ class _Fingerprints:
                 computed = self._compute(op)
             except (ValueError, IndexError):
                 # Shapes that a model declares may be wrong.
-                raise NoFingerprintError(f"the inputs of {op.kind} do not fit together") from None
+                raise NoFingerprintError(f"the inputs of {op.op_type} do not fit together") from None
             prints = None if computed is None else [computed]
         self._known.update((n, marks) for n, marks in zip(op.outputs, prints or self._unknown(op), strict=False) if n)
 
@@ -145,15 +145,15 @@ class _Fingerprints:
         """Return the fingerprints of a node's results; None if the operator is unknown."""
         if is_identity_resize(op, self._analysis):
             return self.of(op.inputs[0])
-        if op.kind == "Neg":
+        if op.op_type == "Neg":
             return of_negative(self.of(op.inputs[0]))
-        if op.kind == "Mul":
+        if op.op_type == "Mul":
             return of_product(seed_of(_description(op)), *map(self.of, op.inputs))
-        if op.kind in ELEMENTWISE_OPERATORS and all(op.inputs):
+        if op.op_type in ELEMENTWISE_OPERATORS and all(op.inputs):
             return mix(seed_of(_description(op)), *map(self.of, op.inputs))
-        if op.kind == "MatMul" and all(len(self.tensor(name).shape) > 1 for name in op.inputs):
+        if op.op_type == "MatMul" and all(len(self.tensor(name).shape) > 1 for name in op.inputs):
             return self._products(op)
-        if op.kind == "Gemm" and is_plain_gemm(op):
+        if op.op_type == "Gemm" and is_plain_gemm(op):
             marks = self._products(op)
             has_bias = len(op.inputs) > 2 and op.inputs[2]
             return mix(seed_of("Add:[]"), marks, self.of(op.inputs[2])) if has_bias else marks
@@ -176,7 +176,7 @@ class _Fingerprints:
         count = math.prod(marks.shape[k] for k in axes)
         row = of_row(np.moveaxis(marks, axes, last).reshape(*remaining, count), -1)
         seed = seed_of(_description(op, ("axis", "axes", "keepdims")))
-        if op.kind.startswith("Reduce"):
+        if op.op_type.startswith("Reduce"):
             return mix(seed, row).reshape(self.tensor(op.outputs[0]).shape)
         return mix(seed, marks, np.expand_dims(row, tuple(axes)), *map(self.of, op.inputs[1:]))
 
@@ -191,7 +191,7 @@ class _Fingerprints:
     def _unknown(self, op: Op) -> Sequence[Marks]:
         """Return fingerprints that depend on all inputs as a whole and on the place of an element."""
         digest = hashlib.blake2b(_description(op).encode(), digest_size=8)
-        # Names that subgraphs define themselves are no values of the outer graph.
+        # Names that a subgraph defines do not refer to values of the outer graph.
         for name in (*op.inputs, *(name for name in op.captured if name in self._analysis.values)):
             is_constant = name and self._analysis.values[name].is_constant
             digest.update(name.encode() if not name or is_constant else self.of(name).tobytes())
@@ -207,4 +207,4 @@ def _description(op: Op, without: Sequence[str] = ()) -> str:
         for attribute in op.proto.attribute
         if attribute.name not in without
     )
-    return f"{op.kind}:{attributes}"
+    return f"{op.op_type}:{attributes}"

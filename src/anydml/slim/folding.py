@@ -70,18 +70,18 @@ class Folding:
 
     def _kept_node(self, op: Op) -> Op | None:
         """Return a node with its new inputs; None if no output is needed any more."""
-        if op.kind == "Constant":
+        if op.op_type == "Constant":
             if (term := self._terms.get(op.outputs[0])) is not None:
                 self._note(op.outputs[0], term)
             return None if op.outputs[0] in self._names else op
         op = op.copy_with([self._names.get(name, name) for name in op.inputs])
-        if op.captured or ":" in op.kind:
+        if op.captured or ":" in op.op_type:
             return op
-        is_exact = op.kind in EXACT_OPERATORS or (op.kind == "Pow" and self._is_exact_power(op))
-        if op.kind in ("Shape", "Size") or (is_exact and all(name in self._exact for name in op.inputs if name)):
+        is_exact = op.op_type in EXACT_OPERATORS or (op.op_type == "Pow" and self._is_exact_power(op))
+        if op.op_type in ("Shape", "Size") or (is_exact and all(name in self._exact for name in op.inputs if name)):
             self._exact.update(op.outputs)
         call = OperatorCall(op.proto, {"": self._graph.opset}, [])
-        twins = self._nodes.setdefault((op.kind, call.attributes(), op.inputs, len(op.outputs)), op.outputs)
+        twins = self._nodes.setdefault((op.op_type, call.attributes(), op.inputs, len(op.outputs)), op.outputs)
         is_needed = False
         for name, twin in zip(op.outputs, twins, strict=True):
             term = self._terms.get(name)
@@ -107,15 +107,15 @@ class Folding:
         """Return the name of an earlier value that equals an output of a node bit for bit; None if there is none."""
         if term.kind == "sizes" and not self._with_sizes:
             return None
-        if op.kind in MOVEMENT:
+        if op.op_type in MOVEMENT:
             # Movement is composed later; here, only equal sizes are found.
             return self._first.get(term.number) if name in self._exact and term.kind == "sizes" else None
         input_names: list[str] = [] if self._is_scale(op) else [name for name in op.inputs if name]
-        makers = [self._graph.maker(name) for name in input_names] if op.kind in EXACT_OPERATORS else []
+        makers = [self._graph.maker(name) for name in input_names] if op.op_type in EXACT_OPERATORS else []
         input_names += [
             name
             for maker in makers
-            if maker is not None and maker.kind in EXACT_OPERATORS
+            if maker is not None and maker.op_type in EXACT_OPERATORS
             for name in maker.inputs
             if name
         ]
@@ -130,15 +130,15 @@ class Folding:
 
     def _is_scale(self, op: Op) -> bool:
         """Whether a Mul is the scale of a normalization: runtimes need it to recognize the pattern."""
-        if op.kind != "Mul" or not any(
+        if op.op_type != "Mul" or not any(
             term and term.is_constant and term.shape for term in map(self._terms.get, op.inputs)
         ):
             return False
-        scaled = [maker for name in op.inputs if (maker := self._graph.maker(name)) and maker.kind in ("Div", "Mul")]
-        factors = [self._graph.maker(name) for maker in scaled for name in maker.inputs if maker.kind == "Mul"]
-        divided = [maker for maker in (*scaled, *factors) if maker and maker.kind in ("Div", "Reciprocal")]
+        scaled = [maker for name in op.inputs if (maker := self._graph.maker(name)) and maker.op_type in ("Div", "Mul")]
+        factors = [self._graph.maker(name) for maker in scaled for name in maker.inputs if maker.op_type == "Mul"]
+        divided = [maker for maker in (*scaled, *factors) if maker and maker.op_type in ("Div", "Reciprocal")]
         roots = [self._graph.maker(maker.inputs[-1]) for maker in divided]
-        return any(root is not None and root.kind == "Sqrt" for root in roots)
+        return any(root is not None and root.op_type == "Sqrt" for root in roots)
 
     def _constant(self, op: Op, name: str, array: Array) -> str | None:
         """Return the name of a new constant; None if the constant would be too large, or ONNX packs its elements."""
@@ -171,12 +171,14 @@ def plain(graph: Graph) -> Graph:
 
 
 def _trim(op: Op, graph: Graph) -> Op:
-    if ":" in op.kind or len(op.outputs) == 1 or all(name in graph.readers for name in op.outputs):
+    if ":" in op.op_type or len(op.outputs) == 1 or all(name in graph.readers for name in op.outputs):
         return op
     # In old opsets, these outputs mean that a BatchNormalization is for training.
-    if op.kind == "BatchNormalization" or not onnx.defs.has(op.kind):
+    if op.op_type == "BatchNormalization" or not onnx.defs.has(op.op_type):
         return op
-    options = [str(formal.option).rpartition(".")[2] for formal in onnx.defs.get_schema(op.kind, graph.opset).outputs]
+    options = [
+        str(formal.option).rpartition(".")[2] for formal in onnx.defs.get_schema(op.op_type, graph.opset).outputs
+    ]
     outputs = [
         "" if k < len(options) and options[k] == "Optional" and name not in graph.readers else name
         for k, name in enumerate(op.outputs)
@@ -188,5 +190,5 @@ def _trim(op: Op, graph: Graph) -> Op:
 
 def _transpose(op: Op) -> Op:
     """Return the Transpose that an Einsum equals; other nodes are returned unchanged."""
-    perm = permutation_of(op.get("equation").decode()) if op.kind == "Einsum" and len(op.inputs) == 1 else None
+    perm = permutation_of(op.get("equation").decode()) if op.op_type == "Einsum" and len(op.inputs) == 1 else None
     return op if perm is None else Op.make("Transpose", op.inputs, op.outputs, op.proto.name, perm=perm)

@@ -10,7 +10,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_h
 
 from anydml.errors import ModelError
 from anydml.files.folder import Folder
-from anydml.files.json_path import show
+from anydml.files.location import show
 from anydml.onnx.checks import MAX_BYTES
 from anydml.onnx.graph import opsets_of
 from anydml.onnx.graph_values import Array
@@ -28,18 +28,18 @@ class Op:
 
     Attributes:
         proto: the node in ONNX's format.
-        kind: the operator's type, prefixed with the domain unless that is ONNX's own.
+        op_type: the operator's type, prefixed with the domain unless that is ONNX's own.
         inputs: names of values, empty for omitted ones.
         outputs: names of values, empty for omitted ones.
         captured: names that its subgraphs read, including their own values.
     """
 
-    __slots__ = ("captured", "inputs", "kind", "outputs", "proto")
+    __slots__ = ("captured", "inputs", "op_type", "outputs", "proto")
 
     def __init__(self, proto: NodeProto) -> None:
         domain = plain_domain(proto.domain)
         self.proto = proto
-        self.kind = f"{domain}:{proto.op_type}" if domain else proto.op_type
+        self.op_type = f"{domain}:{proto.op_type}" if domain else proto.op_type
         self.inputs, self.outputs = tuple(proto.input), tuple(proto.output)
         self.captured = tuple(_capture(proto))
 
@@ -99,7 +99,7 @@ class Graph:
         needed_names = {*self.outputs}
         kept_ops = []
         for op in reversed(ops):
-            if ":" in op.kind or not op.outputs or not needed_names.isdisjoint(op.outputs):
+            if ":" in op.op_type or not op.outputs or not needed_names.isdisjoint(op.outputs):
                 kept_ops.append(op)
                 needed_names.update(op.inputs, op.captured)
         return Graph(self.model, kept_ops[::-1], self.constants, self._fresh)
@@ -146,7 +146,7 @@ class Graph:
 
     def _initial(self, op: Op) -> TensorProto | None:
         """Return a Constant as an initializer; None for other nodes, model outputs, strings and sparse tensors."""
-        if op.kind != "Constant" or op.outputs[0] in self.outputs or len(op.proto.attribute) != 1:
+        if op.op_type != "Constant" or op.outputs[0] in self.outputs or len(op.proto.attribute) != 1:
             return None
         (name,), (attribute,) = op.outputs, op.proto.attribute
         if attribute.name in NUMBER_ATTRIBUTES:
@@ -167,13 +167,13 @@ class Graph:
         opsets, functions = model.opset_import, model.functions
         return ModelProto(ir_version=model.ir_version, graph=graph, opset_import=opsets, functions=functions)
 
-    def to_model(self, place: Callable[[Array], Mapping[str, str] | None] | None = None) -> ModelProto:
+    def to_model(self, external_data: Callable[[Array], Mapping[str, str] | None] | None = None) -> ModelProto:
         """Return this graph as a model, without initializers and declarations that only removed nodes used.
 
         Constant nodes become initializers.
 
         Args:
-            place: returns the entries of a new constant that becomes external data, and None for others.
+            external_data: returns the entries of a new constant that becomes external data, and None for others.
 
         Raises:
             ModelError: a new constant that is not placed has 2 GiB or more.
@@ -192,7 +192,7 @@ class Graph:
         graph.initializer.extend(initial.values())
         for name, array in self.constants.new_arrays.items():
             if name in used:
-                entries = None if place is None else place(array)
+                entries = None if external_data is None else external_data(array)
                 if entries is None:
                     if array.nbytes > MAX_BYTES:
                         advice = "`anydml slim` without --prove writes it to a file of its own"

@@ -15,13 +15,13 @@ SOFTMAX_OF_ONE_AXIS = 13
 
 def is_elementwise(op: Op) -> bool:
     """Whether a node computes one result element by element."""
-    return op.kind in ELEMENTWISE_OPERATORS and len(op.outputs) == 1
+    return op.op_type in ELEMENTWISE_OPERATORS and len(op.outputs) == 1
 
 
 def is_quantized_whole(op: Op, analysis: Analysis) -> bool:
     """Whether a node quantizes or dequantizes all elements by one scale."""
     values = [analysis.values.get(name) for name in op.inputs[1:] if name]
-    return op.kind in QUANTIZING_OPERATORS and all(
+    return op.op_type in QUANTIZING_OPERATORS and all(
         value is not None and value.tensor and value.sizes == () for value in values
     )
 
@@ -32,11 +32,11 @@ def row_axes(op: Op, analysis: Analysis) -> list[int] | None:
     if value is None or value.tensor is None or not value.sizes:
         return None
     rank = len(value.sizes)
-    if op.kind in SOFTMAX and analysis.graph.opset >= SOFTMAX_OF_ONE_AXIS:
+    if op.op_type in SOFTMAX and analysis.graph.opset >= SOFTMAX_OF_ONE_AXIS:
         return [op.get("axis", -1) % rank]
-    if op.kind == "LayerNormalization" and len(op.outputs) == 1:
+    if op.op_type == "LayerNormalization" and len(op.outputs) == 1:
         return [*range(op.get("axis", -1) % rank, rank)]
-    if op.kind.startswith("Reduce"):
+    if op.op_type.startswith("Reduce"):
         axes = op.get("axes", [])
         axes_input = analysis.values.get(op.inputs[1]) if len(op.inputs) > 1 and op.inputs[1] else None
         if axes_input is not None and axes_input.array is not None:
@@ -59,7 +59,7 @@ def windows(op: Op, analysis: Analysis) -> list[Window] | None:
     """Return the window of each output of a Slice or Split; None for other nodes or if unknown."""
     sizes = analysis.values[op.inputs[0]].sizes
     all_windows: Window = [(0, size, 1) for size in sizes]
-    if op.kind == "Split":
+    if op.op_type == "Split":
         axis, results, first = op.get("axis", 0) % len(sizes), list[Window](), 0
         for name in op.outputs:
             if not name:
@@ -69,7 +69,7 @@ def windows(op: Op, analysis: Analysis) -> list[Window] | None:
             first += count
         return results
     arrays = [analysis.values[name].array if name else None for name in op.inputs[1:]]
-    if op.kind != "Slice" or any(a is None and name for a, name in zip(arrays, op.inputs[1:], strict=True)):
+    if op.op_type != "Slice" or any(a is None and name for a, name in zip(arrays, op.inputs[1:], strict=True)):
         return None
     starts, ends, axes, steps = (None if a is None else a.tolist() for a in (*arrays, None, None)[:4])
     for k, (start, end) in enumerate(zip(starts or (), ends or (), strict=True)):
@@ -83,7 +83,7 @@ def windows(op: Op, analysis: Analysis) -> list[Window] | None:
 
 def is_identity_resize(op: Op, analysis: Analysis) -> bool:
     """Whether a Resize keeps the size of its image: then every pixel is interpolated with a weight of 1."""
-    if op.kind != "Resize" or len(op.inputs) < 3:
+    if op.op_type != "Resize" or len(op.inputs) < 3:
         return False
     before, after = (analysis.values.get(name) for name in (op.inputs[0], op.outputs[0]))
     if before is None or after is None or before.tensor is None or after.tensor is None:

@@ -211,15 +211,15 @@ def _slim(
         graph = bodies
         stages.append(Stage(graph, BODIES_TITLE, (NO_COST, NO_COST)))
     folded = checker.without_folded(graph, with_sizes=False)
-    several = StandIns.several(model, checker.sizes(graph if folded is None else folded), checker.limits())
-    if not several:
+    all_stand_ins = StandIns.several(model, checker.sizes(graph if folded is None else folded), checker.limits())
+    if not all_stand_ins:
         return SlimmedModel(
             model,
             [],
             [f"nothing is changed: {count_noun(len(names), 'size')} {'is' if len(names) == 1 else 'are'} not known"],
         )
-    stand_ins = several[0]
-    analyses = original = Analyses(graph, several)
+    stand_ins = all_stand_ins[0]
+    analyses = original = Analyses(graph, all_stand_ins)
     if folded is not None:
         folded_analyses = analyses.of(folded)
         cost_before, after_folding = (
@@ -281,7 +281,7 @@ def _slim_body(folder: Folder | None, exact: bool, body: ModelProto) -> ModelPro
 
 def _zeros_title(before: Graph, after: Graph) -> str:
     """Return the title of a stage that leaves out sums."""
-    first, last = (sum(op.kind == "Add" for op in graph.ops) for graph in (before, after))
+    first, last = (sum(op.op_type == "Add" for op in graph.ops) for graph in (before, after))
     return f"sums with 0, such as biases of zeros, are left out ({count_noun(first - last, 'node')})"
 
 

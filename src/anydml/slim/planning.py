@@ -127,7 +127,7 @@ class Plan:
 
     def _is_needed(self, op: Op) -> bool:
         """Whether a node reshapes a variable to another, constant shape, in which case no node is cheaper."""
-        if op.kind not in SHAPE_OPERATORS:
+        if op.op_type not in SHAPE_OPERATORS:
             return False
         values = self.analysis.values
         before, after, *shape = (values[name] for name in (op.inputs[0], op.outputs[0], *op.inputs[1:]) if name)

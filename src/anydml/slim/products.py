@@ -53,7 +53,7 @@ class Product:
 def product_of(analysis: Analysis, node_number: int) -> Product | None:
     """Return a node as a product; None if it is not one."""
     op, values = analysis.graph.ops[node_number], analysis.values
-    if op.kind not in ("MatMul", "Gemm") or op.get("transA", 0) or not is_plain_gemm(op):
+    if op.op_type not in ("MatMul", "Gemm") or op.get("transA", 0) or not is_plain_gemm(op):
         return None
     lhs, weights, result = (values.get(name) for name in (*op.inputs[:2], op.outputs[0]))
     if lhs is None or weights is None or result is None:
@@ -89,7 +89,7 @@ def bias_of(analysis: Analysis, product: Product) -> tuple[int, str] | None:
     row = next((operand for operand in graph.ops[node_number].inputs if operand != name), "")
     value = analysis.values.get(row)
     is_row = value is not None and value.is_constant and [*value.sizes] == [product.columns]
-    return (node_number, row) if graph.ops[node_number].kind == "Add" and is_row else None
+    return (node_number, row) if graph.ops[node_number].op_type == "Add" and is_row else None
 
 
 def fused_products(analysis: Analysis) -> list[Product]:
@@ -101,8 +101,8 @@ def normalized_sums(analysis: Analysis) -> dict[int, tuple[int, ...]]:
     """Return, by node number, the shapes of sums of two alike tensors whose only reader is a LayerNormalization."""
     graph, values, sums = analysis.graph, analysis.values, dict[int, tuple[int, ...]]()
     for op in graph.ops:
-        maker = graph.maker(op.inputs[0]) if op.kind == "LayerNormalization" else None
-        if maker is None or maker.kind != "Add" or not graph.is_read_once(op.inputs[0]):
+        maker = graph.maker(op.inputs[0]) if op.op_type == "LayerNormalization" else None
+        if maker is None or maker.op_type != "Add" or not graph.is_read_once(op.inputs[0]):
             continue
         terms = [values.get(name) for name in (*maker.inputs, *maker.outputs)]
         shapes = {term.sizes if term is not None and term.tensor is not None else None for term in terms}

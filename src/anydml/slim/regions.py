@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from anydml.files.json_path import show
+from anydml.files.location import show
 from anydml.slim.analysis import MOVEMENT, Analysis
 from anydml.slim.costs import INDEX_ARITHMETIC, NO_COST, SHAPE_OPERATORS, Cost, movement
 from anydml.slim.expressions import Builder, Expr, cost
@@ -114,16 +114,16 @@ class Regions:
         values = self.analysis.values
         results = [values[name] for name in op.outputs if name]
         shapes = ([values[name].sizes for name in data], [result.sizes for result in results])
-        cost = movement(op.kind, *shapes, results[0].width, self._detail(op))
+        cost = movement(op.op_type, *shapes, results[0].width, self._detail(op))
         is_computed = any(not values[name].is_constant for name in op.inputs[len(data) :] if name)
         return cost._replace(weight=cost.weight + INDEX_ARITHMETIC) if is_computed else cost
 
     def _detail(self, op: Op) -> Any:
         """See `movement`."""
         rank = len(self.analysis.values[op.inputs[0]].sizes)
-        if op.kind == "Transpose":
+        if op.op_type == "Transpose":
             return permutation(op, rank)
-        if op.kind in ("Slice", "Split"):
+        if op.op_type in ("Slice", "Split"):
             detail_windows = windows(op, self.analysis)
             return [1] * rank if detail_windows is None else [step for _, _, step in detail_windows[0]]
         return op.get("axis", 0) % max(1, rank)
@@ -192,7 +192,7 @@ def merge_slices(regions: Regions, region: Region) -> dict[str, Expr]:
             sources = {name: exprs.get(name) or regions.original(name, {}) for name in data}
             if window_lists is None:
                 exprs[name] = regions.original(name, sources)
-                if op.kind in SHAPE_OPERATORS:
+                if op.op_type in SHAPE_OPERATORS:
                     source = unshaped[name] = unshaped.get(data[0], sources[data[0]])
                     if data[0] in unshaped:
                         exprs[name] = regions.builder.reshape(source, values[name].sizes) or exprs[name]
@@ -215,7 +215,7 @@ def uncounted(analysis: Analysis) -> list[str]:
     names = [
         name
         for op in analysis.graph.ops
-        if op.kind in MOVEMENT
+        if op.op_type in MOVEMENT
         for name in list(filter(None, op.outputs))[:1]
         if analysis.values[name].tensor is None
     ]

@@ -24,14 +24,14 @@ def with_divisions(graph: Graph, terms: Mapping[str, Term | None]) -> list[Op] |
 
 
 def _replace_reciprocal(op: Op, graph: Graph, terms: Mapping[str, Term | None]) -> Op:
-    root = graph.maker(op.inputs[0]) if op.kind == "Reciprocal" else None
-    if root is None or root.kind != "Sqrt":
+    root = graph.maker(op.inputs[0]) if op.op_type == "Reciprocal" else None
+    if root is None or root.op_type != "Sqrt":
         return op
     readers = graph.readers.get(op.outputs[0], ())
-    if not all(node_number != OUTSIDE_GRAPH and graph.ops[node_number].kind == "Mul" for node_number in readers):
+    if not all(node_number != OUTSIDE_GRAPH and graph.ops[node_number].op_type == "Mul" for node_number in readers):
         return op
     term = terms.get(op.inputs[0])
     if term is None or term.dtype is None or term.dtype.kind != "f":
         return op
-    one = graph.constant("one", np.ones((), term.dtype))
-    return Op.make("Div", [one, *op.inputs], op.outputs, op.proto.name)
+    one_name = graph.constant("one", np.ones((), term.dtype))
+    return Op.make("Div", [one_name, *op.inputs], op.outputs, op.proto.name)

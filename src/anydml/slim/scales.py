@@ -53,11 +53,11 @@ class ScaleMerging:
 
     def _merge(self, op: Op, changes: Changes) -> str | None:
         """Note the changes by which a node becomes its input; return the input's name, or None."""
-        if op.kind == "BatchNormalization":
+        if op.op_type == "BatchNormalization":
             return self._merge_normalization(op, changes)
-        if op.kind not in ("Mul", "Div", "Add"):
+        if op.op_type not in ("Mul", "Div", "Add"):
             return None
-        for k in (0,) if op.kind == "Div" else (0, 1):
+        for k in (0,) if op.op_type == "Div" else (0, 1):
             value, numbers = str(op.inputs[k]), self._numbers(op.inputs[1 - k])
             if numbers is None or self._shape(value) != self._shape(op.outputs[0]):
                 continue
@@ -65,8 +65,8 @@ class ScaleMerging:
             if numbers is None:
                 continue
             with np.errstate(all="ignore"):
-                numbers = 1 / numbers if op.kind == "Div" else numbers
-            note = self._add if op.kind == "Add" else self._scale
+                numbers = 1 / numbers if op.op_type == "Div" else numbers
+            note = self._add if op.op_type == "Add" else self._scale
             if note(value, numbers, changes):
                 return value
         return None
@@ -92,32 +92,32 @@ class ScaleMerging:
         op = self._only_maker(name)
         if op is None:
             return False
-        if op.kind in _MOVING:
+        if op.op_type in _MOVING:
             shape = self._shape(op.inputs[0])
             return (
                 by.size == 1 and shape is not None and self._scale(op.inputs[0], by.reshape([1] * len(shape)), changes)
             )
-        if op.kind == "Mul":
+        if op.op_type == "Mul":
             return any(self._change(op, k, by, changes, name) for k in (0, 1))
-        if op.kind == "Add":
+        if op.op_type == "Add":
             return any(
                 self._shape(op.inputs[1 - k]) == self._shape(name)
                 and self._change(op, k, by, changes, name)
                 and self._scale(op.inputs[1 - k], by, changes)
                 for k in (0, 1)
             )
-        along = _along(by, by.ndim - 1 if op.kind == "MatMul" else 1)
-        if along is None or op.kind not in ("MatMul", "Gemm", "Conv"):
+        along = _along(by, by.ndim - 1 if op.op_type == "MatMul" else 1)
+        if along is None or op.op_type not in ("MatMul", "Gemm", "Conv"):
             return False
         weights = self._shape(op.inputs[1])
         if weights is None or len(weights) < 2:
             return False
-        if op.kind == "MatMul" and by.size == 1 and self._numbers(op.inputs[1]) is None:
+        if op.op_type == "MatMul" and by.size == 1 and self._numbers(op.inputs[1]) is None:
             return self._change(op, 0, by.reshape(()), changes)
         if len(op.inputs) > 2 and op.inputs[2] and not self._change(op, 2, along, changes):
             return False
         rows = (-1, *[1] * (len(weights) - 1))
-        is_by_row = op.kind == "Conv" or op.get("transB", 0)
+        is_by_row = op.op_type == "Conv" or op.get("transB", 0)
         return self._change(op, 1, along.reshape(rows) if is_by_row else along, changes)
 
     def _add(self, name: str, added: Array, changes: Changes) -> bool:
@@ -125,12 +125,12 @@ class ScaleMerging:
         op = self._only_maker(name)
         if op is None:
             return False
-        if op.kind == "Add":
+        if op.op_type == "Add":
             return any(self._change(op, k, added, changes, name, adds=True) for k in (0, 1))
-        along, weights = _along(added, 1), self._shape(op.inputs[1]) if op.kind in ("Gemm", "Conv") else None
+        along, weights = _along(added, 1), self._shape(op.inputs[1]) if op.op_type in ("Gemm", "Conv") else None
         if along is None or weights is None:
             return False
-        channels = weights[0] if op.kind == "Conv" or op.get("transB", 0) else weights[1]
+        channels = weights[0] if op.op_type == "Conv" or op.get("transB", 0) else weights[1]
         if not isinstance(channels, int) or along.size not in (1, channels):
             return False
         along = np.broadcast_to(along, channels)
@@ -140,7 +140,7 @@ class ScaleMerging:
         return True
 
     def _change(self, op: Op, place: int, by: Array, changes: Changes, result: str = "", adds: bool = False) -> bool:
-        """Note that a constant input is multiplied by numbers, or added to them; False if it is no constant.
+        """Note that a constant input is multiplied by numbers, or added to them; False if it is not constant.
 
         Args:
             op: the node.
@@ -189,7 +189,7 @@ class ScaleMerging:
     def _only_maker(self, name: str) -> Op | None:
         """Return the node that makes a value which a single node reads; None for other values."""
         op = self._ops[self._makers[name]] if name in self._makers and self._graph.is_read_once(name) else None
-        # Factors of a Gemm are no factors of its inputs alone.
+        # The factors alpha and beta of a Gemm do not apply to one of its inputs alone.
         is_plain = op is not None and op.get("alpha", 1.0) == op.get("beta", 1.0) == 1.0
         return op if is_plain else None
 

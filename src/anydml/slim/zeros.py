@@ -70,7 +70,7 @@ class ZeroSums:
     def _summand_left(self, op: Op) -> str | None:
         """Return the value that a node adds 0 to, if the sum can be left out."""
         if (
-            op.kind != "Add"
+            op.op_type != "Add"
             or self._is_sign_visible[op.outputs[0]]
             or OUTSIDE_GRAPH in self._graph.readers.get(op.outputs[0], ())
         ):
@@ -88,28 +88,28 @@ class ZeroSums:
 
     def _shows_sign(self, op: Op, name: str) -> bool:
         """Whether any results that depend on a value may differ for 0 and −0."""
-        if op.kind in SIGN_IGNORING_OPERATORS or (op.kind == "QuantizeLinear" and name not in op.inputs[1:]):
+        if op.op_type in SIGN_IGNORING_OPERATORS or (op.op_type == "QuantizeLinear" and name not in op.inputs[1:]):
             return False
-        carries = op.kind in SIGN_CARRYING_OPERATORS
-        if op.kind == "Cast":
+        carries = op.op_type in SIGN_CARRYING_OPERATORS
+        if op.op_type == "Cast":
             dtype = numpy_type(op.get("to"))
             if dtype is not None and dtype.kind in "iub":
                 return False
             carries = dtype is not None and dtype.kind == "f"
-        elif op.kind == "MaxPool":
+        elif op.op_type == "MaxPool":
             carries = len(op.outputs) == 1
-        elif op.kind == "BatchNormalization":
+        elif op.op_type == "BatchNormalization":
             carries = len(op.outputs) == 1 and name not in op.inputs[4:]
-        elif op.kind == "Where":
+        elif op.op_type == "Where":
             carries = name != op.inputs[0]
-        elif op.kind == "Div":
+        elif op.op_type == "Div":
             carries = name not in op.inputs[1:]
-        elif op.kind == "Pow":
+        elif op.op_type == "Pow":
             exponent = None if name in op.inputs[1:] else self._number(op.inputs[1])
             if exponent is None or not float(exponent) > 0:
                 return True
             carries = True
-        elif op.kind == "Add" and any(self._is_not_zero(operand) for operand in op.inputs if operand != name):
+        elif op.op_type == "Add" and any(self._is_not_zero(operand) for operand in op.inputs if operand != name):
             # In a sum with a number other than 0, signs of zeros are lost.
             return False
         return not carries or any(self._is_sign_visible[output] for output in op.outputs if output)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from anydml.errors import ModelError
-from anydml.files.json_path import JsonPath, show
+from anydml.files.location import Location, show
 from anydml.moves.composer import Composer
 from anydml.paths import path_text
 from anydml.stores.argument_checks import COUNT, checked
@@ -113,12 +113,12 @@ def conversion(
         raise ModelError(f"convert: to must be one of {', '.join(LAYOUTS)}, not {to!r}")
     folder = Path(path_text("convert", model))
     if not folder.is_dir():
-        raise JsonPath(str(folder)).error("is not a folder: name one with a checkpoint and its config.json")
+        raise Location(str(folder)).error("is not a folder: name one with a checkpoint and its config.json")
     composer, axes, remarks = Composer("convert"), Axes(), list[str]()
 
     def change(tensors: ComposedTensors) -> ComposedTensors:
         if (blocks := next((name for name, tensor in tensors.items() if is_of_blocks(tensor.dtype)), None)) is not None:
-            raise JsonPath(str(folder)).error(f"has {show(blocks)}, whose elements NumPy does not have: not converted")
+            raise Location(str(folder)).error(f"has {show(blocks)}, whose elements NumPy does not have: not converted")
         stores = {id(store): store for tensor in tensors.values() for store in tensor.sources}
         numbers = {store: k for k, store in enumerate(stores)}
         numbered = {

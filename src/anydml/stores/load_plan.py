@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anydml.errors import BindingError, ModelError
-from anydml.files.json_path import names, show
+from anydml.files.location import names, show
 from anydml.moves import Move
 from anydml.stores.formats.block_types import is_of_blocks, name_of, shape_in_elements
 from anydml.stores.formats.chunk_grid import Box
@@ -248,7 +248,9 @@ class LoadPlan:
         """Yield the name of a tensor, a move to it, and the store that the move reads, for all moves, by tensors."""
         names = [*self.tensors]
         order = sorted(
-            (row[-1], k, row) for k, alike in enumerate(self._program.repeated_moves) for row in alike.sets.tolist()
+            (row[-1], k, row)
+            for k, repeated in enumerate(self._program.repeated_moves)
+            for row in repeated.sets.tolist()
         )
         for output, kind, box_row in order:
             for move in self._program.repeated_moves[kind].moves:

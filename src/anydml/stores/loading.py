@@ -90,7 +90,7 @@ def plan_load(
         parts = WholeTensors([*composed.items()]).as_parts
         remarks += axes.remarks
     program, inputs = program_of(composer, parts)
-    moves = (move for alike in program.repeated_moves for move in alike.moves)
+    moves = (move for repeated in program.repeated_moves for move in repeated.moves)
     if program.program.scratch_bytes or any(isinstance(move.source, Fill) or move.has_lookups for move in moves):
         raise ModelError("plan_load: the layout picks rows in an order that takes too many slices, or creates elements")
     identities = identities_of_stores("plan_load", inputs)

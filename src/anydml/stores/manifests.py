@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from anydml.files.folder import check_replaceable, write_whole
-from anydml.files.json_path import JsonPath, show
 from anydml.files.located import locate
+from anydml.files.location import Location, show
 from anydml.paths import path_text
 from anydml.progress import progress_bar
 from anydml.stores.argument_checks import checked
@@ -99,8 +99,8 @@ def hashes_of(
 
 def is_manifest(path: str | os.PathLike[str]) -> bool:
     """Whether a path may be a manifest: a JSON file that is not an index."""
-    place = locate("verify", path)
-    return place.suffix.lower() == ".json" and not place.name.endswith((INDEX, BIN_INDEX)) and place.is_file()
+    location = locate("verify", path)
+    return location.suffix.lower() == ".json" and not location.name.endswith((INDEX, BIN_INDEX)) and location.is_file()
 
 
 def read_manifest(path: str | os.PathLike[str]) -> Manifest:
@@ -109,40 +109,40 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     Raises:
         ModelError: the file is not a manifest.
     """
-    place = JsonPath(str(path))
-    with place.reading():
+    location = Location(str(path))
+    with location.reading():
         if (manifest_path := locate("verify", path)).stat().st_size > MAX_HEADER:
-            raise place.error(f"is larger than {MAX_HEADER} bytes")
-        content = parse_json(manifest_path.read_bytes(), place, "text")
+            raise location.error(f"is larger than {MAX_HEADER} bytes")
+        content = parse_json(manifest_path.read_bytes(), location, "text")
     if not isinstance(content, dict) or content.get(KEY) != VERSION:
         if isinstance(content, dict) and KEY in content:
             reads = f"this version of anydml reads version {VERSION}: write it again with `anydml manifest`"
-            raise place.error(f"is a manifest of version {show(content[KEY])}, but {reads}")
-        raise place.error(f"is JSON, but not a manifest: `anydml manifest MODEL {manifest_path.name}` writes one")
+            raise location.error(f"is a manifest of version {show(content[KEY])}, but {reads}")
+        raise location.error(f"is JSON, but not a manifest: `anydml manifest MODEL {manifest_path.name}` writes one")
     tensors, metadata, files = content.get("tensors"), content.get("metadata", {}), content.get("files")
     if not isinstance(tensors, dict) or not isinstance(metadata, dict):
-        raise place.error("is a manifest without tensors")
+        raise location.error("is a manifest without tensors")
     if files is not None and not isinstance(files, dict):
-        raise (place / "files").error(f"must be an object, not {show(files)}")
+        raise (location / "files").error(f"must be an object, not {show(files)}")
     for name, checksum in (files or {}).items():
         if not isinstance(checksum, str) or not _SUM.fullmatch(checksum):
-            raise (place / "files" / name).error(f"must be 64 hexadecimal digits, not {show(checksum)}")
+            raise (location / "files" / name).error(f"must be 64 hexadecimal digits, not {show(checksum)}")
     result = Manifest({}, {}, {key: str(value) for key, value in metadata.items()}, files)
     for name, entry in tensors.items():
-        tensor_place = place / "tensors" / name
+        tensor_location = location / "tensors" / name
         if not isinstance(entry, dict) or not {"dtype", "shape", "sha256"} <= {*entry}:
-            raise tensor_place.error("is not an object with dtype, shape and sha256")
+            raise tensor_location.error("is not an object with dtype, shape and sha256")
         dtype, shape, checksum = entry["dtype"], entry["shape"], entry["sha256"]
         tensor_dtype = _dtype(dtype)
         if tensor_dtype is None:
-            raise (tensor_place / "dtype").error(f"must be a dtype that this version knows, not {show(dtype)}")
+            raise (tensor_location / "dtype").error(f"must be a dtype that this version knows, not {show(dtype)}")
         if not isinstance(shape, list) or any(type(size) is not int or size < 0 for size in shape):
-            raise (tensor_place / "shape").error(f"must be a list of integers from 0, not {str(shape)[:40]}")
+            raise (tensor_location / "shape").error(f"must be a list of integers from 0, not {str(shape)[:40]}")
         if not isinstance(checksum, str) or not _SUM.fullmatch(checksum):
-            raise (tensor_place / "sha256").error(f"must be 64 hexadecimal digits, not {show(checksum)}")
+            raise (tensor_location / "sha256").error(f"must be 64 hexadecimal digits, not {show(checksum)}")
         is_kept = is_of_blocks(tensor_dtype)
         result.described[name] = (
-            blocks_of(dtype, tuple(shape), tensor_place / "shape") if is_kept else (tuple(shape), tensor_dtype)
+            blocks_of(dtype, tuple(shape), tensor_location / "shape") if is_kept else (tuple(shape), tensor_dtype)
         )
         result.hashes[name] = checksum
     return result
@@ -210,8 +210,8 @@ def manifest(
     out = None if output is None else Path(path_text("manifest", output))
     if out is not None:
         if out.suffix.lower() != ".json" or out.name.endswith((INDEX, BIN_INDEX)):
-            raise JsonPath(str(out)).error("is not a name for a manifest: it must end in .json, but not in .index.json")
-        check_replaceable(out, [locate("manifest", model)], overwrite, JsonPath(str(out)))
+            raise Location(str(out)).error("is not a name for a manifest: it must end in .json, but not in .index.json")
+        check_replaceable(out, [locate("manifest", model)], overwrite, Location(str(out)))
     described = read.described
     total = sum(math.prod(shape) * dtype.itemsize for shape, dtype in described.values())
     with progress_bar(total, 0, progress) as advance:
@@ -225,5 +225,5 @@ def manifest(
         extra_fields = {} if files is None else {"files": files}
         content = {KEY: VERSION, "metadata": dict(read.metadata), **extra_fields, "tensors": tensors}
         text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-        write_whole(out, lambda file: file.write(text.encode()), JsonPath(str(out)))
+        write_whole(out, lambda file: file.write(text.encode()), Location(str(out)))
     return hashes

@@ -34,7 +34,7 @@ class Plan(BasePlan):
         threads: the number of threads that read, move and write.
         resumed: after `run`, the number of blocks that an earlier run had finished.
         moved: the program as it was given; None if it is compact, for many alike tensors.
-        was_there: after `run`, whether the same plan had written all outputs before, so that nothing was left to do.
+        already_complete: after `run`, whether an earlier run of the same plan had written all outputs.
         remarks: further lines for users.
         upload: the upload of the complete outputs; None if they are local.
 
@@ -85,7 +85,7 @@ class Plan(BasePlan):
         if self.upload is not None:
             with waiting(f"{self.name}: sending files to {self.upload.to}", progress is True):
                 self.upload.send()
-            self.was_there = False
+            self.already_complete = False
 
     def _repr_html_(self) -> str | None:
         return HOOKS["explain"](self)._repr_html_()  # type: ignore[no-any-return]

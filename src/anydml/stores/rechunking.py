@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from anydml.errors import BindingError
 from anydml.files.addresses import Address, check_written
-from anydml.files.json_path import JsonPath, names, show
 from anydml.files.located import locate
+from anydml.files.location import Location, names, show
 from anydml.stores.argument_checks import SIZES, checked
 from anydml.stores.checkpoints.casting import array_as
 from anydml.stores.formats.inside_files import PathInFile, locate_inside, remarks_on_reading
@@ -96,46 +96,48 @@ def rechunk(
         (2, 3)
     """
     path, output = locate_inside("rechunk", source), locate("rechunk", target)
-    place = JsonPath(str(path))
+    location = Location(str(path))
     _check_target(output, locate_inside("rechunk", target))
     if is_zarr_group(path):
         if dtype is not None:
-            raise place.error("is a group: dtype can only change a .npy file, so leave it out")
+            raise location.error("is a group: dtype can only change a .npy file, so leave it out")
         if permute is not None or flip:
-            raise place.error("is a group, but permute and flip apply to one array: name an array of it as IN")
+            raise location.error("is a group, but permute and flip apply to one array: name an array of it as IN")
         if output.suffix.lower() in (".npy", *OF_OTHERS):
-            raise place.error(
+            raise location.error(
                 f"is a group, but {output.name} would hold one array: name a group as OUT, or an array as IN"
             )
-        check_packed(output, zarr_format or (3 if (path / "zarr.json").is_file() else 2), JsonPath(str(output)))
-        slices_by_name = None if slices is None else _slices_by_name(slices, place)
+        check_packed(output, zarr_format or (3 if (path / "zarr.json").is_file() else 2), Location(str(output)))
+        slices_by_name = None if slices is None else _slices_by_name(slices, location)
         return rechunk_group(path, output, chunks, shards, codec, memory, overwrite, zarr_format, slices_by_name)
     store = open_store(path)
     if isinstance(chunks, Mapping):
-        raise place.error(
+        raise location.error(
             "is one array, but chunks are given by name, which is for groups: write chunks without a name"
         )
     if isinstance(store, Checkpoint):
         is_npz = path.suffix.lower() == ".npz"
         advice = "take one out of it, as by unzip x.npz a.npy, or" if is_npz else "to write it in other files,"
-        raise place.error(f"is a checkpoint, but rechunk takes arrays: {advice} use anydml reshard")
+        raise location.error(f"is a checkpoint, but rechunk takes arrays: {advice} use anydml reshard")
     store, casts = (store, []) if dtype is None else array_as("rechunk", store, dtype)
-    index = _index(_by_axes(slices, store, place), store.shape, place)
-    flipped = [_axis(axis, store.ndim, "flip", place) for axis in flip]
+    index = _index(_by_axes(slices, store, location), store.shape, location)
+    flipped = [_axis(axis, store.ndim, "flip", location) for axis in flip]
     output_axes = [k for k, entry in enumerate(index) if isinstance(entry, slice)]
     if any(axis not in output_axes for axis in flipped):
         raise BindingError(
-            f"rechunk: {place}: flip names an axis from which slice takes one element, and which OUT does not have: "
+            f"rechunk: {location}: flip names an axis from which slice takes one element, and which OUT does not have: "
             "leave it out of flip"
         )
     flips = tuple(slice(None, None, -1) if axis in flipped else slice(None) for axis in output_axes)
     order = (
         [*range(len(output_axes))]
         if permute is None
-        else [_axis(axis, len(output_axes), "permute", place) for axis in permute]
+        else [_axis(axis, len(output_axes), "permute", location) for axis in permute]
     )
     if sorted(order) != [*range(len(output_axes))]:
-        raise BindingError(f"rechunk: {place}: permute must name each of its {len(output_axes)} axes once, not {order}")
+        raise BindingError(
+            f"rechunk: {location}: permute must name each of its {len(output_axes)} axes once, not {order}"
+        )
 
     def function(x: Any) -> Any:
         return x[index][flips].transpose(order)
@@ -147,13 +149,13 @@ def rechunk(
     new: Any
     if output.suffix.lower() == ".npy":
         if chunks is not None or codec is not None or shards is not None or zarr_format is not None:
-            raise JsonPath(str(output)).error(
+            raise Location(str(output)).error(
                 "is a .npy file, which has no chunks and no codecs: name a folder such as x.zarr, or "
                 "leave these options out"
             )
         new = new_npy(output, shape, store.dtype)
     elif output.suffix.lower() in OF_OTHERS:
-        raise JsonPath(str(output)).error(
+        raise Location(str(output)).error(
             f"would be a {output.suffix} file, which is not written: name a .npy file, or a folder such as x.zarr"
         )
     else:
@@ -177,11 +179,11 @@ def _is_whole(entry: Any, size: int) -> bool:
 def _check_target(output: Path, source: Path) -> None:
     """Refuse addresses that cannot have a Zarr array, and names inside files and repositories that are read-only."""
     if isinstance(source, PathInFile) and source.key:
-        raise JsonPath(str(output)).error(f"would be in {source.file}, which is only read: name a folder beside it")
+        raise Location(str(output)).error(f"would be in {source.file}, which is only read: name a folder beside it")
     if isinstance(output, Address):
         check_written(output)
         if output.suffix.lower() == ".npy":
-            raise JsonPath(str(output)).error("is a .npy file, which is not written at an address: name one of Zarr")
+            raise Location(str(output)).error("is a .npy file, which is not written at an address: name one of Zarr")
 
 
 def _remarks(
@@ -203,11 +205,11 @@ def _remarks(
     return remarks
 
 
-def _by_axes(slices: str | None, store: Store | ZarrStore, place: JsonPath) -> str | None:
+def _by_axes(slices: str | None, store: Store | ZarrStore, location: Location) -> str | None:
     """Return one slice per axis, in order, from slices by axis name."""
     if slices is None or "=" not in slices:
         return slices
-    slices_by_name = _slices_by_name(slices, place)
+    slices_by_name = _slices_by_name(slices, location)
     axes = axes_of(store.metadata) if isinstance(store, ZarrStore) else []
     if unknown := [name for name in slices_by_name if axes.count(name) != 1]:
         hint = (
@@ -215,13 +217,13 @@ def _by_axes(slices: str | None, store: Store | ZarrStore, place: JsonPath) -> s
         )
         count = axes.count(unknown[0])
         finding = "no axis" if not count else f"{count} axes called"
-        raise place.error(f"has {finding} {show(unknown[0])}: {hint}")
+        raise location.error(f"has {finding} {show(unknown[0])}: {hint}")
     texts = {name: ":".join("" if part is None else str(part) for part in (entry.start, entry.stop, entry.step))
              for name, entry in slices_by_name.items()}  # fmt: skip
     return ",".join(texts.get(axis, ":") for axis in axes)
 
 
-def _slices_by_name(slices: str, place: JsonPath) -> dict[str, slice]:
+def _slices_by_name(slices: str, location: Location) -> dict[str, slice]:
     """Return slices by the names of axes."""
     index_slices: dict[str, slice] = {}
     for text in slices.split(","):
@@ -236,8 +238,8 @@ def _slices_by_name(slices: str, place: JsonPath) -> dict[str, slice]:
             or name in index_slices
         ):
             raise BindingError(
-                f"rechunk: {place}: slice is {text[:40]!r}, but must be a slice of a named axis, such as time=0:10, or "
-                "time=5:6 for one element, with each axis once; for a single array, it may also be a slice for "
+                f"rechunk: {location}: slice is {text[:40]!r}, but must be a slice of a named axis, such as time=0:10, "
+                "or time=5:6 for one element, with each axis once; for a single array, it may also be a slice for "
                 "each axis, such as 0:10,::2"
             )
         index_slices[name] = _slice(match)
@@ -248,23 +250,23 @@ def _slice(match: re.Match[str]) -> slice:
     return slice(*(None if part is None else int(part) for part in match.group("start", "stop", "step")))
 
 
-def _axis(axis: int, rank: int, option: str, place: JsonPath) -> int:
+def _axis(axis: int, rank: int, option: str, location: Location) -> int:
     if not -rank <= axis < rank:
         limits = f": use {-rank} to {rank - 1}" if rank else ""
         raise BindingError(
-            f"rechunk: {place}: {option} names axis {axis}, but the array has {count_noun(rank, 'axis')}{limits}"
+            f"rechunk: {location}: {option} names axis {axis}, but the array has {count_noun(rank, 'axis')}{limits}"
         )
     return axis % rank
 
 
-def _index(slices: str | None, shape: Sequence[int], place: JsonPath) -> tuple[Any, ...]:
+def _index(slices: str | None, shape: Sequence[int], location: Location) -> tuple[Any, ...]:
     """Return slices and integers, one per axis."""
     rank = len(shape)
     texts = [] if slices is None else slices.split(",")
     if len(texts) > rank:
         raise BindingError(
-            f"rechunk: {place}: slice has {len(texts)} entries, but the array has {count_noun(rank, 'axis')}: give at "
-            "most one entry per axis"
+            f"rechunk: {location}: slice has {len(texts)} entries, but the array has {count_noun(rank, 'axis')}: give "
+            "at most one entry per axis"
         )
     entries: list[Any] = []
     for text in texts:
@@ -280,12 +282,12 @@ def _index(slices: str | None, shape: Sequence[int], place: JsonPath) -> tuple[A
     for axis, (entry, size) in enumerate(zip(entries, shape, strict=False)):
         if isinstance(entry, int) and not -size <= entry < size:
             raise BindingError(
-                f"rechunk: {place}: slice takes element {entry} of axis {axis}, whose size is {size}: "
+                f"rechunk: {location}: slice takes element {entry} of axis {axis}, whose size is {size}: "
                 f"it must be {-size} to {size - 1}"
             )
         if isinstance(entry, slice) and size and not range(size)[entry]:
             raise BindingError(
-                f"rechunk: {place}: slice {texts[axis].strip()} selects no element of axis {axis}, whose elements are "
-                f"0 to {size - 1}: start and stop must enclose some of them"
+                f"rechunk: {location}: slice {texts[axis].strip()} selects no element of axis {axis}, whose elements "
+                f"are 0 to {size - 1}: start and stop must enclose some of them"
             )
     return (*entries, *[slice(None)] * (rank - len(texts)))

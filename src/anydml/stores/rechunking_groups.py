@@ -11,8 +11,8 @@ import numpy as np
 
 from anydml.errors import BindingError
 from anydml.files.addresses import Address
-from anydml.files.json_path import JsonPath, names, show
 from anydml.files.located import file_size, map_concurrently, real_path
+from anydml.files.location import Location, names, show
 from anydml.stores.formats.inside_files import PathInFile, remarks_on_reading
 from anydml.stores.formats.n5 import as_plain
 from anydml.stores.formats.packing import is_packed
@@ -56,11 +56,11 @@ def rechunk_group(
         version: the version of the format; if it differs from the source's, all arrays are written again.
         slices: slices by names of axes, for all arrays that have these axes.
     """
-    place, group = JsonPath(str(source)), ZarrGroup(source)
+    location, group = Location(str(source)), ZarrGroup(source)
     if not group.arrays:
         reasons = "".join(f"; {show(name)} {reason}" for name, reason in group.refused.items())
-        raise place.error(f"has no arrays{' that can be read' if reasons else ''}{reasons}")
-    sliced = _slice(group, slices or {}, place)
+        raise location.error(f"has no arrays{' that can be read' if reasons else ''}{reasons}")
+    sliced = _slice(group, slices or {}, location)
     # A file becomes a folder, or a folder a file, even if nothing else changes.
     is_moved = (isinstance(source, PathInFile) or is_packed(target)) and not sliced
     is_moved &= chunks is None and shards is None and codec is None
@@ -68,7 +68,7 @@ def rechunk_group(
     if (is_other or sliced) and chunks is None and shards is None and codec is None:
         requested = dict[str, Sizes | None]()
     else:
-        requested = _choose(group, chunks, shards, codec, place)
+        requested = _choose(group, chunks, shards, codec, location)
     chosen = {name: requested.get(name) for name in group.arrays if is_other or name in requested or name in sliced}
     real = [Path(real_path(path)) for path in (source, target)]
     if real[0].is_relative_to(real[1]) or real[1].is_relative_to(real[0]):
@@ -86,7 +86,7 @@ def rechunk_group(
     for (name, sizes), store, shape in zip(chosen.items(), stores, shapes, strict=True):
         if 0 in shape and 0 not in store.shape:
             raise BindingError(
-                f"rechunk: {place}: slices select no element of {show(name)}, whose shape is {[*store.shape]}"
+                f"rechunk: {location}: slices select no element of {show(name)}, whose shape is {[*store.shape]}"
             )
         options = (codec, None, shards) if name in requested else (None, None, None)
         targets.append(new_zarr(target / name, shape, store.dtype, sizes, like(store), *options, version))
@@ -104,10 +104,10 @@ def rechunk_group(
     for name, store, new in zip(chosen, stores, targets, strict=True):
         remarks = array_remarks(store, new, shards if name in requested else None)
         plan.remarks += [f"{name}: {remark}" for remark in remarks]
-    same = [name for name, store, new, index in zip(chosen, stores, targets, indices, strict=True)
+    unchanged = [name for name, store, new, index in zip(chosen, stores, targets, indices, strict=True)
             if is_same(store.metadata, new.metadata) and _is_whole(index, store.shape)]  # fmt: skip
-    if same and not is_moved:
-        plan.remarks.append(f"changes nothing of {names(same)}: {SAME}")
+    if unchanged and not is_moved:
+        plan.remarks.append(f"changes nothing of {names(unchanged)}: {SAME}")
     if isinstance(chunks, Mapping) and _are_axes(group, chunks):
         plan.remarks.append(
             f"takes {names(chunks)} for names of arrays, not of axes: other arrays keep their chunks, unless they are "
@@ -143,14 +143,14 @@ def _is_whole(index: Sequence[Any], shape: Sequence[int]) -> bool:
     return all(entry is ... or range(size)[entry] == range(size) for entry, size in zip(index, shape, strict=False))
 
 
-def _slice(group: ZarrGroup, slices: Mapping[str, slice], place: JsonPath) -> dict[str, tuple[slice, ...]]:
+def _slice(group: ZarrGroup, slices: Mapping[str, slice], location: Location) -> dict[str, tuple[slice, ...]]:
     """Return the slices of each array that has an axis of these names."""
     all_axes = {axis for member in group.arrays.values() for axis in member.axes}
     if unknown := [name for name in slices if name not in all_axes]:
         axis_names = (
             names(sorted(str(axis) for axis in all_axes if axis is not None)) if all_axes else "none with a name"
         )
-        raise place.error(f"has no axis {show(unknown[0])}; it has {axis_names}")
+        raise location.error(f"has no axis {show(unknown[0])}; it has {axis_names}")
     return {
         name: tuple(slices.get(axis, slice(None)) for axis in member.axes)
         for name, member in group.arrays.items()
@@ -164,16 +164,16 @@ def _are_axes(group: ZarrGroup, chunks: Mapping[str, Sizes]) -> bool:
 
 
 def _choose(
-    group: ZarrGroup, chunks: GroupSizes | None, shards: Sequence[int] | None, codec: str | None, place: JsonPath
+    group: ZarrGroup, chunks: GroupSizes | None, shards: Sequence[int] | None, codec: str | None, location: Location
 ) -> dict[str, Sizes | None]:
     """Return the arrays that are rewritten, and their chunks."""
     if isinstance(chunks, Mapping):
         if unknown := [name for name in chunks if name not in group.arrays]:
-            raise place.error(f"has no array {show(unknown[0])}; it has {names(group.arrays)}")
+            raise location.error(f"has no array {show(unknown[0])}; it has {names(group.arrays)}")
         return dict(chunks)
     sizes = shards or None if chunks is None else chunks
     if sizes is None and shards is None and codec is None:
-        raise place.error(
+        raise location.error(
             f"is a group of version {group.version}: say what is to be another in OUT, by --chunks, --shards, --codec, "
             "--slice or another --zarr-format"
         )
@@ -186,7 +186,9 @@ def _choose(
     if not selected:
         ranks = ", ".join(f"{show(name)} of {count_noun(member.rank, 'axis')}" for name, member in group.arrays.items())
         of_rank = "" if sizes is None else f" of {count_noun(len(sizes), 'axis')}"
-        raise place.error(f"has no array{of_rank} beside coordinates; it has {ranks}; name arrays by --chunks NAME=N,…")
+        raise location.error(
+            f"has no array{of_rank} beside coordinates; it has {ranks}; name arrays by --chunks NAME=N,…"
+        )
     return dict.fromkeys(selected, chunks)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from anydml.errors import ModelError
-from anydml.files.json_path import JsonPath, show
+from anydml.files.location import Location, show
 from anydml.moves.composer import Composer
 from anydml.paths import path_text
 from anydml.stores.argument_checks import COUNT, checked
@@ -165,11 +165,11 @@ def consolidate(
     path_text("consolidate", output)
     tensors = read_sources([folder], Axes()).tensors
     if missing := [name for name in numbers if name not in tensors]:
-        raise JsonPath(str(folder)).error(f"has no tensor {show(missing[0])}")
+        raise Location(str(folder)).error(f"has no tensor {show(missing[0])}")
     if not numbers:
-        raise JsonPath(str(output)).error("would have no tensor")
+        raise Location(str(output)).error("would have no tensor")
     if (first_number := min(numbers.values())) < 1:
-        raise JsonPath(str(output)).error(f"would have file {first_number}: the numbers of files begin at 1")
+        raise Location(str(output)).error(f"would have file {first_number}: the numbers of files begin at 1")
     count, out = max(numbers.values()), Path(output)
     wholes = WholeTensors([*compose_stored({name: tensors[name] for name in numbers}).items()]).as_parts
     file, files = np.array([*numbers.values()]), list[OutputFile]()

@@ -17,7 +17,7 @@ from typing import Any
 from anydml._version import __version__
 from anydml.errors import BindingError
 from anydml.files.addresses import Address
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 from anydml.paths import path_text
 from anydml.stores.argument_checks import checked
 from anydml.stores.formats.inside_files import PathInFile, absolute_path, locate_inside
@@ -74,9 +74,9 @@ def plan_tasks(
         (2, 3)
     """
     written = Path(path_text("plan_tasks", file))
-    place = JsonPath(str(written))
+    location = Location(str(written))
     if tasks is not None and (isinstance(tasks, bool) or not isinstance(tasks, int) or tasks < 1):
-        raise BindingError(f"{place}: tasks must be a number of tasks, at least 1, not {tasks!r:.40}")
+        raise BindingError(f"{location}: tasks must be a number of tasks, at least 1, not {tasks!r:.40}")
     paths = [str(absolute_path(locate_inside("rechunk", path))) for path in (source, target)]
     plan = rechunk(paths[0], paths[1], **options)
     if not isinstance(plan.blocking, GridBlocking):
@@ -101,7 +101,7 @@ def plan_tasks(
             out.write("\n]}\n")
         part.replace(written)
     except OSError as error:
-        raise place.error(f"cannot be written: {error.strerror or error}") from None
+        raise location.error(f"cannot be written: {error.strerror or error}") from None
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)
@@ -135,11 +135,11 @@ def run_task(file: str | os.PathLike[str], number: int, progress: bool | Callabl
         >>> stores.finish_tasks("plan.json").resumed == len(plan.blocks)
         True
     """
-    plan, document, place = _read_plan("run_task", file)
+    plan, document, location = _read_plan("run_task", file)
     tasks = document["tasks"]
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(tasks):
         raise BindingError(
-            f"{place} has {count_noun(len(tasks), 'task')}, numbered from 0: there is no task {number!r:.20}"
+            f"{location} has {count_noun(len(tasks), 'task')}, numbered from 0: there is no task {number!r:.20}"
         )
     first, last = tasks[number]["blocks"]
     write_task(plan, str(document["digest"]), number, range(first, last), progress)
@@ -154,8 +154,8 @@ def finish_tasks(file: str | os.PathLike[str], progress: bool | Callable[[int], 
         progress: as in `Plan.run`.
 
     Returns:
-        The plan; its `resumed` says how many blocks the tasks had written, and `was_there` whether nothing was left to
-        do because the outputs had their names.
+        The plan; its `resumed` says how many blocks the tasks had written, and `already_complete` whether the
+        outputs had their names, so that nothing was left to do.
 
     Raises:
         ModelError: a file cannot be read or written.
@@ -170,28 +170,28 @@ def finish_tasks(file: str | os.PathLike[str], progress: bool | Callable[[int], 
     """
     plan, document, _ = _read_plan("finish_tasks", file)
     blocks = [range(*task["blocks"]) for task in document["tasks"]]
-    done = finished_tasks(plan, str(document["digest"]), len(blocks))
+    finished = finished_tasks(plan, str(document["digest"]), len(blocks))
     finish(
         plan,
         str(document["digest"]),
-        [block_number for task in done for block_number in blocks[task]],
+        [block_number for task in finished for block_number in blocks[task]],
         len(blocks),
         progress,
     )
     return plan
 
 
-def _read_plan(name: str, file: str | os.PathLike[str]) -> tuple[Plan, Mapping[str, Any], JsonPath]:
-    """Read a file of tasks; return the plan, which is made again, the JSON document, and the file's place.
+def _read_plan(name: str, file: str | os.PathLike[str]) -> tuple[Plan, Mapping[str, Any], Location]:
+    """Read a file of tasks; return the plan, which is made again, the JSON document, and the file's location.
 
     Raises:
         ModelError: `plan_tasks` did not write the file.
         BindingError: another plan comes of it now.
     """
     path = Path(path_text(name, file))
-    place = JsonPath(str(path))
-    with place.reading():
-        document = parse_json(path.read_bytes(), place, "text")
+    location = Location(str(path))
+    with location.reading():
+        document = parse_json(path.read_bytes(), location, "text")
     try:
         source, target, options, work = (document[key] for key in ("source", "target", "options", "work"))
         block_ranges = [task["blocks"] for task in document["tasks"]]
@@ -201,15 +201,15 @@ def _read_plan(name: str, file: str | os.PathLike[str]) -> tuple[Plan, Mapping[s
     except (TypeError, LookupError):
         is_plan, version = False, ""
     if not is_plan:
-        raise place.error("is not a plan: name a file that anydml rechunk --plan has written")
+        raise location.error("is not a plan: name a file that anydml rechunk --plan has written")
     if version != __version__:
-        raise place.error(f"is a plan of anydml {version[:20]}, and this is {__version__}: plan it again")
+        raise location.error(f"is a plan of anydml {version[:20]}, and this is {__version__}: plan it again")
     plan = rechunk(str(source), str(target), **options)
     if isinstance(plan.blocking, GridBlocking):
         plan.blocking = plan.blocking.divided(len(block_ranges))
     if _work_digest(plan) != work or any(not 0 <= first <= last <= len(plan.blocks) for first, last in block_ranges):
-        raise BindingError(f"{place}: {source} has changed since the plan was made: plan it again")
-    return plan, document, place
+        raise BindingError(f"{location}: {source} has changed since the plan was made: plan it again")
+    return plan, document, location
 
 
 def _text_bytes(plan: Plan) -> int:
@@ -261,12 +261,12 @@ def _groups(plan: Plan, count: int) -> list[range]:
     """Return the blocks of each task, of about equal bytes; the last ones have none if there are too few."""
     sizes = [plan.blocking.block_bytes(block_number) for block_number in range(len(plan.blocks))]
     total = sum(sizes)
-    group_count, ends, done = min(count, len(sizes)), [0], 0
+    group_count, ends, planned = min(count, len(sizes)), [0], 0
     for block_number, size in enumerate(sizes[:-1], 1):
-        done += size
+        planned += size
         # A task gets no block that a later task needs, so that every task has one.
         if len(ends) < group_count and (
-            done * group_count >= total * len(ends) or len(sizes) - block_number <= group_count - len(ends)
+            planned * group_count >= total * len(ends) or len(sizes) - block_number <= group_count - len(ends)
         ):
             ends.append(block_number)
     ends += [len(sizes)] * (count + 1 - len(ends))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from anydml.errors import ModelError
-from anydml.files.json_path import show
+from anydml.files.location import show
 from anydml.progress import progress_bar
 from anydml.stores.argument_checks import FLAG, checked
 from anydml.stores.checkpoints.beside import differences_beside
@@ -175,23 +175,23 @@ def _compare(
         differences += _metadata(first_side.metadata, second_side.metadata)
     if differences and not is_whole:
         return Comparison(differences, 0, remarks)
-    alike = {
+    shared = {
         name: tensor_dtype
         for name, tensor_dtype in first_side.described.items()
         if second_side.described.get(name) == tensor_dtype
     }
-    total = sum(math.prod(shape) * tensor_dtype.itemsize for shape, tensor_dtype in alike.values())
+    total = sum(math.prod(shape) * tensor_dtype.itemsize for shape, tensor_dtype in shared.values())
     # Each side has an eighth of the memory for parts that are compared, one for those read ahead, and a quarter for its
     # buffers.
     size = memory_of("verify", memory)
     with progress_bar(total, 0, progress) as advance:
         if isinstance(first_side, Manifest) or isinstance(second_side, Manifest):
-            sums = [side.hashes if isinstance(side, Manifest) else hashes_of(side, alike, size, advance)
+            sums = [side.hashes if isinstance(side, Manifest) else hashes_of(side, shared, size, advance)
                     for side in (first_side, second_side)]  # fmt: skip
-            differences += _compare_checksums(alike, *sums)
+            differences += _compare_checksums(shared, *sums)
         else:
-            differences += _compare_elements(first_side, second_side, alike, size, advance, is_whole)
-    return Comparison(differences, len(alike), remarks)
+            differences += _compare_elements(first_side, second_side, shared, size, advance, is_whole)
+    return Comparison(differences, len(shared), remarks)
 
 
 def _side(
@@ -236,9 +236,9 @@ def _metadata(first: Mapping[str, str], second: Mapping[str, str]) -> Iterator[D
             yield Difference(key, "metadata", f"metadata {show(key)} differ: {texts}")
 
 
-def _compare_checksums(alike: Shapes, first: Mapping[str, str], second: Mapping[str, str]) -> Iterator[Difference]:
+def _compare_checksums(shared: Shapes, first: Mapping[str, str], second: Mapping[str, str]) -> Iterator[Difference]:
     """Yield differences of checksums."""
-    for name in alike:
+    for name in shared:
         if first[name] != second[name]:
             yield Difference(name, "checksum", f"{show(name)} differs: SHA-256 {first[name]} and {second[name]}")
 
@@ -246,7 +246,7 @@ def _compare_checksums(alike: Shapes, first: Mapping[str, str], second: Mapping[
 def _compare_elements(
     first: ReadTensors,
     second: ReadTensors,
-    alike: Shapes,
+    shared: Shapes,
     memory: int,
     advance: Callable[[int], None],
     is_whole: bool,
@@ -258,14 +258,14 @@ def _compare_elements(
     with ExitStack() as opened:
         pairs = list[Iterator[tuple[list[Part], list[Array]]]]()
         for side in sides:
-            readings = opened.enter_context(closing(side.read(parts_of(alike, memory // 8))))
+            readings = opened.enter_context(closing(side.read(parts_of(shared, memory // 8))))
             pairs.append(ahead(readings, opened.enter_context(ThreadPoolExecutor(1))))
         for (parts, ours), (_, theirs) in zip(*pairs, strict=True):
             for part, our_bytes, their_bytes in zip(parts, ours, theirs, strict=True):
                 advance(our_bytes.size)
                 if _is_equal(our_bytes, their_bytes):
                     continue
-                location, count = _describe_first(part, alike[part.name], our_bytes, their_bytes)
+                location, count = _describe_first(part, shared[part.name], our_bytes, their_bytes)
                 difference = differences.get(part.name, Difference(part.name, "elements", location))
                 differences[part.name] = difference._replace(elements=difference.elements + count)
                 if not is_whole:

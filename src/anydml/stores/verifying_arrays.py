@@ -14,7 +14,7 @@ import numpy as np
 
 from anydml.errors import NO_FILE, BindingError, ModelError
 from anydml.files.addresses import Address
-from anydml.files.json_path import JsonPath, names, show
+from anydml.files.location import Location, names, show
 from anydml.moves.composer import Composer
 from anydml.progress import progress_bar
 from anydml.stores.differences import Comparison, Difference
@@ -38,8 +38,12 @@ MAX_ATTRIBUTE_TEXT = 200
 
 def is_of_arrays(path: str | os.PathLike[str]) -> bool:
     """Whether a path is a Zarr array or group, or a .npy file."""
-    place = locate_inside("verify", path)
-    return isinstance(place, PathInFile) or is_zarr(place) or (place.suffix.lower() == ".npy" and place.is_file())
+    location = locate_inside("verify", path)
+    return (
+        isinstance(location, PathInFile)
+        or is_zarr(location)
+        or (location.suffix.lower() == ".npy" and location.is_file())
+    )
 
 
 def compare_arrays(
@@ -67,12 +71,12 @@ def compare_arrays(
     for side, other_side in (sides, sides[::-1]):
         if not is_of_arrays(other_side):
             if not other_side.exists():
-                raise JsonPath(str(other_side)).error(NO_FILE)
-            raise JsonPath(str(other_side)).error(
+                raise Location(str(other_side)).error(NO_FILE)
+            raise Location(str(other_side)).error(
                 f"is neither a Zarr array or group nor a .npy file, as {side} is: name two of one kind"
             )
         if is_zarr_group(side) and not is_zarr_group(other_side):
-            raise JsonPath(str(side)).error(
+            raise Location(str(side)).error(
                 f"is a group of arrays, and {other_side} is one array: name one of them in it"
             )
     (arrays, attributes, remarks, closed, refused), (

@@ -29,7 +29,7 @@ def derive_rules(function: Function) -> Rules:
     parameter_types = [parameter.kind for parameter in function.parameters]
 
     def setup(ctx: Any, inputs: Any, output: Any) -> None:
-        arguments = [*zip(function.bound(inputs), parameter_types, strict=True)]
+        arguments = [*zip(function.with_defaults(inputs), parameter_types, strict=True)]
         ctx.save_for_backward(*[value for value, parameter_type in arguments if parameter_type in _SELECTORS])
         ctx.shapes = [
             [tensor.shape for tensor in value]
@@ -68,7 +68,7 @@ def derive_rules(function: Function) -> Rules:
         return tuple(gradients[: len(ctx.needs_input_grad)])
 
     def batch(info: Any, in_dims: Any, *arguments: Any) -> tuple[Any, Any]:
-        values = function.bound(arguments)
+        values = function.with_defaults(arguments)
         # vmap also passes entries for arguments that are not tensors, and so have no batch.
         dims = [
             dim if parameter.is_array else None for dim, parameter in zip(in_dims, function.parameters, strict=False)

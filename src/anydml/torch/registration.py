@@ -15,7 +15,7 @@ from anydml.arrays.native_arrays import is_native
 from anydml.arrays.pytorch import TorchAdapter
 from anydml.core import native
 from anydml.functions.argument_conversion import host_integers
-from anydml.functions.public_functions import derived
+from anydml.functions.public_functions import public_function
 from anydml.operators.function import Function, Parameter
 from anydml.operators.registry import FUNCTIONS
 from anydml.torch.laying import LAY_INTO_ZEROS
@@ -61,10 +61,10 @@ def _argument(parameter: Parameter) -> str:
 def kernel(function: Function) -> Callable[..., Any]:
     """Return the kernel of an operator, for tensors with memory."""
     is_torch_only, count = function.name not in FUNCTIONS, function.stub.__code__.co_argcount
-    run = derived(function) if is_torch_only else getattr(functions, function.name)
+    run = public_function(function) if is_torch_only else getattr(functions, function.name)
 
     def move(*arguments: Any) -> Any:
-        values = function.bound(arguments)
+        values = function.with_defaults(arguments)
         x = values[0]
         for k, (parameter, value) in enumerate(zip(function.parameters, values, strict=True)):
             if parameter.kind == "Arrays":
@@ -152,7 +152,7 @@ def register_fast_path(function: Function) -> None:
         return
     is_profiled = torch._C._autograd._profiler_enabled
 
-    def called(*arguments: Any, **named: Any) -> Any:
+    def call_operator(*arguments: Any, **named: Any) -> Any:
         if is_dynamo_compiling():
             # The compiler cannot trace the code below, but knows the operator.
             return overload(*arguments, **named)
@@ -162,6 +162,6 @@ def register_fast_path(function: Function) -> None:
                 return result
         return dispatched(*arguments, **named)
 
-    packet._op = called
+    packet._op = call_operator
     # TorchScript identifies an operator by its packet's `_op`.
-    torch.jit._builtins._register_builtin(called, f"anydml::{function.name}")
+    torch.jit._builtins._register_builtin(call_operator, f"anydml::{function.name}")

@@ -35,7 +35,7 @@ def fake_kernel(function: Function) -> Callable[..., Any]:
         return _SPECIAL[function.name]
 
     def kernel(*arguments: Any) -> Any:
-        values = function.bound(arguments)
+        values = function.with_defaults(arguments)
         arrays = values[0] if function.is_of_lists else [values[0]]
         _check(function, values)
         shapes = infer_results(function, values).shapes

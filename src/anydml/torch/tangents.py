@@ -33,7 +33,7 @@ def with_tangents(function: Function, general: Callable[..., Any]) -> Callable[.
         # Compiled programs enter functorch transforms without entering a forward-mode level.
         if forward_ad._current_level < 0 and not torch._C._are_functorch_transforms_active():
             return general(keys, *arguments)
-        values = function.bound(arguments)
+        values = function.with_defaults(arguments)
         kinds = [parameter.kind for parameter in function.parameters]
         data = [
             value for value, parameter_type in zip(values, kinds, strict=True) if parameter_type in ("Array", "Arrays")

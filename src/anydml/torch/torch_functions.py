@@ -14,7 +14,7 @@ import torch
 from anydml.arrays.pytorch import MOVABLE_DEVICES, TorchAdapter, is_recorded
 from anydml.errors import AnydmlError
 from anydml.fields import type_error
-from anydml.functions.argument_conversion import converted
+from anydml.functions.argument_conversion import convert_argument
 from anydml.operators.function import Function, Parameter
 from anydml.torch.transforms import call
 
@@ -45,7 +45,7 @@ def tensor_function(function: Function) -> Callable[..., Any]:
         elif len(values) < len(names):
             if not function.parameters[len(values)].has_default:
                 bind(*arguments)
-            values = function.bound(values)
+            values = function.with_defaults(values)
         try:
             return _call(function, values)
         except (AttributeError, TypeError, RuntimeError) as error:
@@ -102,7 +102,7 @@ def _check_types(function: Function, values: list[Any]) -> None:
         if requirement is not None:
             raise type_error(function.label, parameter.name, value, requirement) from None
         if parameter.kind.startswith(("int", "Ints", "Literal")):
-            converted(function.label, parameter, value, None)
+            convert_argument(function.label, parameter, value, None)
 
 
 def _requirement(parameter: Parameter, value: Any, is_first: bool) -> str | None:
@@ -143,7 +143,7 @@ def _call(function: Function, values: list[Any]) -> Any:
         value = values[k]
         if parameter.kind.startswith(("int", "Ints")) and _has_no_integer(value):
             # PyTorch's operators take bools for 0 and 1, and cut off fractions of tensors.
-            converted(function.label, parameter, value, None)
+            convert_argument(function.label, parameter, value, None)
         elif parameter.kind in ("Array", "Indices", "Mask") and not isinstance(value, torch.Tensor) and k:
             values[k] = torch.as_tensor(value, device=x.device)
         elif parameter.kind.startswith("int | Ints") and not _has_sections(function) and isinstance(value, _INTEGERS):
@@ -154,6 +154,6 @@ def _call(function: Function, values: list[Any]) -> Any:
         TorchAdapter(x).check_kind(function.label, function.parameters[0].name, (*MOVABLE_DEVICES, "meta"))
         # Under `torch.jit.trace` sizes are tensors, but fixed.
         shape = tuple(map(int, x.shape)) if is_recorded() else x.shape
-        values[1:] = function.checked(function.label, [shape], tuple(values[1:]))
+        values[1:] = function.check(function.label, [shape], tuple(values[1:]))
     results = call(function.name, *values)
     return tuple(results) if function.lengths is not None else results

@@ -55,7 +55,7 @@ def call(name: str, *arguments: Any) -> Any:
     if torch.compiler.is_compiling() or not _is_transformed():
         return getattr(_ops, name)(*arguments)
     function = FUNCTIONS[name]
-    values = function.bound(arguments)
+    values = function.with_defaults(arguments)
     tensors = [*values[0]] if function.is_of_lists else [value for value in values if isinstance(value, torch.Tensor)]
     other_arguments = tuple(values[1:] if function.is_of_lists else values[len(tensors) :])
     results = _Transformed.apply(_Call(function, other_arguments), *tensors)

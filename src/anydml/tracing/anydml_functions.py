@@ -14,7 +14,7 @@ from anydml.infer import axis_of
 from anydml.moves.accesses import strided
 from anydml.moves.arithmetic_sequences import is_arithmetic_sequence
 from anydml.moves.composer import SCRATCH
-from anydml.moves.move import Access, Outside, every_lookup
+from anydml.moves.move import Access, Outside, all_lookups
 from anydml.moves.value import Value
 from anydml.moves.value_maker import ValueMaker, ValueView
 from anydml.moves.verbs import View
@@ -42,10 +42,10 @@ def __getattr__(name: str) -> Any:
     """Return any other function of `anydml.functions`."""
     if name not in FUNCTIONS:
         raise AttributeError(name)
-    return partial(_called, FUNCTIONS[name])
+    return partial(_call_function, FUNCTIONS[name])
 
 
-def _called(function: Function, *arguments: Any, **named: Any) -> Any:
+def _call_function(function: Function, *arguments: Any, **named: Any) -> Any:
     """Call a function of anydml: compose the function's results."""
     by_name = {**dict(zip([parameter.name for parameter in function.parameters], arguments, strict=False)), **named}
     values = [by_name.get(parameter.name, parameter.default) for parameter in function.parameters]
@@ -57,12 +57,12 @@ def _called(function: Function, *arguments: Any, **named: Any) -> Any:
             continue
         if isinstance(value, TracedArray):
             raise refusal(f"{label} by a traced {parameter.name}", "shapes would depend on elements: pass numbers")
-        converted.append(own_arguments.converted(label, parameter, value, arrays[0].element))
+        converted.append(own_arguments.convert_argument(label, parameter, value, arrays[0].element))
     converted += [np.dtype(view.dtype) for view in indices]
     shapes = [*[array.shape for array in arrays], *[view.sizes for view in indices]]
     dtype = arrays[0].element
     with refusing.named_errors(label):
-        parameters = function.checked(label, shapes, tuple(converted))
+        parameters = function.check(label, shapes, tuple(converted))
         make = _TracedMaker(function, trace, dtype)
         function.apply(make, [ValueView(array.value) for array in arrays] + indices, parameters)
         results = [_own(trace.new_array(value, dtype, _like(arrays))) for value in make.values()]
@@ -119,7 +119,7 @@ class _TracedMaker(ValueMaker):
             if isinstance(piece.source, Access) and not is_arithmetic_sequence(piece.source)
         ]
         read = [source.operand for source in plain]
-        read += [lookup.operand for source in plain for lookup in every_lookup(source.lookups)]
+        read += [lookup.operand for source in plain for lookup in all_lookups(source.lookups)]
         is_read_at_once = not plain or not is_place or strided(indices.value) is not None
         if is_read_at_once and all(operand < SCRATCH for operand in read):
             return

@@ -189,10 +189,10 @@ def join(arrays: Sequence[TracedArray], axis: int) -> TracedArray:
     """
     if not arrays:
         raise fuse_error("no arrays to join")
-    first, *others = arrays
+    first, *other_arrays = arrays
     axis = normalize_axis_index(axis, first.ndim)
     expected = shape_with(first, axis)
-    for k, array in enumerate(others, 1):
+    for k, array in enumerate(other_arrays, 1):
         if array.element is not first.element and array.element != first.element:
             raise fuse_error(
                 f"cannot join arrays of {first.element} and {array.element}, which would compute: "

@@ -208,7 +208,7 @@ def filled(x: TracedArray, value: Any) -> TracedArray:
 
 
 def copied(x: TracedArray, src: Any) -> TracedArray:
-    """Assign elements, and return the array, likewise."""
+    """Assign elements, and return the array, as PyTorch's methods do."""
     copy_into(x, src)
     return x
 

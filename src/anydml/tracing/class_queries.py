@@ -64,8 +64,8 @@ def _query(code: types.CodeType, offset: int) -> str:
         return "class" if step.opname == "MATCH_CLASS" or step.argval == "__class__" else ""
     # A call begins where the name of its function does, as far as places are known.
     start = _start(step)
-    queries = [each for each in steps.values() if each.argval == "isinstance"]
-    return "isinstance" if any(None in start or _start(each) == start for each in queries) else ""
+    queries = [query for query in steps.values() if query.argval == "isinstance"]
+    return "isinstance" if any(None in start or _start(query) == start for query in queries) else ""
 
 
 def _start(step: dis.Instruction) -> tuple[int | None, int | None]:

@@ -207,9 +207,9 @@ class Fused(TracedCallable, Generic[P, R]):
 
     def lower(self, *arguments: Any, **keywords: Any) -> Program:
         """Return the program of a call with these arguments."""
-        return self.lowered(*arguments, **keywords)[0]
+        return self.lower_call(*arguments, **keywords)[0]
 
-    def lowered(self, *arguments: Any, **keywords: Any) -> tuple[Program, list[Array], list[tuple[Any, Any]]]:
+    def lower_call(self, *arguments: Any, **keywords: Any) -> tuple[Program, list[Array], list[tuple[Any, Any]]]:
         """Return the program of a call, its input arrays, and its outputs' shapes and dtypes."""
         traced, registers, call = self._program_of(arguments, keywords)
         specialized = self._specialize(traced, registers)

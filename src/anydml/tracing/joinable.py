@@ -39,9 +39,9 @@ class Joinable(ElementsAlone):
 _JOIN_FUNCTIONS: dict[Any, Callable[..., Any]] = {np.stack: stack, np.concatenate: join}
 
 
-def _join(function: Callable[..., Any], arrays: Any = None, axis: Any = 0, *others: Any) -> Any:
+def _join(function: Callable[..., Any], arrays: Any = None, axis: Any = 0, *other_arguments: Any) -> Any:
     """Join arrays of one dtype; return None if NumPy must join them, or raise the error."""
-    if others or type(axis) is not int or type(arrays) not in (list, tuple) or not arrays:
+    if other_arguments or type(axis) is not int or type(arrays) not in (list, tuple) or not arrays:
         return None
     parts = [array.view(np.ndarray) if type(array) is Joinable else array for array in arrays]
     dtype = getattr(parts[0], "dtype", None)

@@ -213,8 +213,8 @@ def _calls_with_a_constant(steps: list[dis.Instruction]) -> bool:
     """Whether instructions after a function's name begin with a call with one argument, a constant other than None."""
     if not steps:
         return False
-    constant, *others = steps
+    constant, *other_steps = steps
     is_constant = constant.opname.startswith(("LOAD_CONST", "LOAD_SMALL_INT")) and constant.argval is not None
     # The name of a keyword is a separate instruction.
-    calls = [step for step in others if step.opname not in ("KW_NAMES", "LOAD_CONST")][:1]
+    calls = [step for step in other_steps if step.opname not in ("KW_NAMES", "LOAD_CONST")][:1]
     return is_constant and any(call.opname in ("CALL", "CALL_KW") and call.arg == 1 for call in calls)

@@ -79,7 +79,7 @@ def to(
     tensor_class = x.library_class()
     # PyTorch checks the types of the arguments.
     tensor = tensor_class().to(dtype=x.dtype)
-    if tensor.to(*[tensor if isinstance(each, TracedArray) else each for each in positional]).dtype != x.dtype:
+    if tensor.to(*[tensor if isinstance(value, TracedArray) else value for value in positional]).dtype != x.dtype:
         raise refusal(f"conversion of {x!r} to another dtype")
     return x
 

@@ -45,7 +45,7 @@ class OpenSize:
         return self.scope.extreme_of_two(self, other, False)
 
     def smaller(self, other: Any) -> Any:
-        """Return the smaller of two numbers, likewise."""
+        """Return the smaller of two numbers; both may be open."""
         return self.scope.extreme_of_two(self, other, True)
 
     @property  # type: ignore[misc]

@@ -11,7 +11,7 @@ from anydml.errors import FuseIndexError
 from anydml.moves.arithmetic_sequences import is_arithmetic_sequence
 from anydml.moves.composer import SCRATCH
 from anydml.moves.index_runs import runs_of, select_runs
-from anydml.moves.move import Fill, Outside, every_lookup
+from anydml.moves.move import Fill, Outside, all_lookups
 from anydml.moves.value import Value
 from anydml.moves.value_maker import ValueView
 from anydml.operators.gather_elements import gather_elements_rule
@@ -77,11 +77,11 @@ def pick_points(x: TracedArray, picks: Sequence[tuple[int, TracedArray]], outsid
         _check(x, indices, axis, outside)
     first, first_indices = picks[0]
     if not first_indices.count:
-        others = {axis for axis, _ in picks[1:]}
+        other_axes = {axis for axis, _ in picks[1:]}
         sizes = [
             n
             for k, size in enumerate(x.shape)
-            if k not in others
+            if k not in other_axes
             for n in (first_indices.shape if k == first else (size,))
         ]
         return x.new_array(Value(tuple(sizes), x.itemsize, ()))
@@ -116,7 +116,7 @@ def _check(x: TracedArray, indices: TracedArray, axis: int, outside: Outside) ->
         source = piece.source
         if isinstance(source, Fill) or is_arithmetic_sequence(source):
             continue
-        if any(operand >= SCRATCH for operand in (source.operand, *(e.operand for e in every_lookup(source.lookups)))):
+        if any(operand >= SCRATCH for operand in (source.operand, *(e.operand for e in all_lookups(source.lookups)))):
             hint = f"pass them as an argument, or to {CLAMPING_TAKE}, which clamps"
             raise fuse_error(f"indices are checked before anything moves, but these would have to move first: {hint}")
 

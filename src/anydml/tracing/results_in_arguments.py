@@ -53,8 +53,8 @@ def in_place(program: Program, pairs: Pairs, names: Sequence[str]) -> Program:
         BindingError: a move would read elements of an input that it or an earlier move overwrites.
     """
     program = without_last_copies(program)
-    same = dict(pairs)
-    numbers = {operand: same.get(operand, operand) for operand in range(len(program.operands))}
+    output_of = dict(pairs)
+    numbers = {operand: output_of.get(operand, operand) for operand in range(len(program.operands))}
     moves = [renumber_operands(move, numbers) for move in program.moves]
     staying = {k for k, move in enumerate(moves) if move.destination == move.source and not move.destination.lookups}
     for operand, output in pairs:
@@ -96,6 +96,6 @@ def _touched(move: Move) -> set[int]:
     ends: list[Access | Lookup] = [
         move.destination,
         *([move.source] if isinstance(move.source, Access) else []),
-        *move.every_lookup(),
+        *move.all_lookups(),
     ]
     return {end.operand for end in ends}

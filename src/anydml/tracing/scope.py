@@ -173,13 +173,13 @@ class Scope:
         if len(sizes) == 2:
             return self.extreme_of_two(sizes[0], sizes[1], is_least)
         each_once = sorted({self._sort_key(size): size for size in sizes}.items(), key=lambda item: item[0])
-        extreme, *others = [size for _, size in each_once]
-        for size in others:
+        extreme, *other_sizes = [size for _, size in each_once]
+        for size in other_sizes:
             extreme = self._extreme(extreme, size, is_least)
         return extreme
 
     def extreme_of_two(self, x: Any, y: Any, is_least: bool) -> Any:
-        """Return the maximum, or minimum, of two sizes or integers, likewise."""
+        """Return the maximum, or minimum, of two sizes or integers, without a guard on which one it is."""
         if self._is_at_least(x, y):
             return y if is_least else x
         if self._is_at_least(y, x):
@@ -326,9 +326,9 @@ class Scope:
     def as_int(self, size: OpenSize) -> OpenSize:
         """Return a number as one of Python's."""
         register = self.register(size)
-        same = self.tape.step(SMALLER, register, register)
-        self.longs[same] = 0
-        return OpenSize(self, same, 0, size.traced_value)
+        copied = self.tape.step(SMALLER, register, register)
+        self.longs[copied] = 0
+        return OpenSize(self, copied, 0, size.traced_value)
 
     def pin_typed(self, size: OpenSize) -> Any:
         """Pin a size, and return the number, converted to the size's type."""

@@ -260,4 +260,4 @@ def _within_64_bits(step: Step) -> Step:
 def _operands_read(move: Move) -> set[int]:
     """Return the operands that a move reads."""
     sources = [] if isinstance(move.source, Fill) else [move.source.operand]
-    return {*sources, *[lookup.operand for lookup in move.every_lookup()]}
+    return {*sources, *[lookup.operand for lookup in move.all_lookups()]}

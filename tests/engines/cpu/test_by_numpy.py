@@ -55,7 +55,7 @@ def test_long_rows_take_little_memory():
     table[...] = np.arange(4)[:, None]
     indices = np.array([3, 1, -1, 9, 0, -9, 2, 2, 1])
     layouts = [Layout.of(array) for array in (table, indices, rows)]
-    moves = FUNCTIONS["gather"].lowered(layouts[:2], ["int64"], layouts[2:], (0, "clamp")).moves
+    moves = FUNCTIONS["gather"].lower(layouts[:2], ["int64"], layouts[2:], (0, "clamp")).moves
     ready = views.bind_views(simplify(moves), [table, indices, rows])
     ready()
     assert rows[:, -1].tolist() == [3, 1, 3, 3, 0, 0, 2, 2, 1]

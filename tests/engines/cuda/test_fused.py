@@ -19,7 +19,7 @@ GUIDE = Path(__file__).parents[3] / "docs" / "torch.md"
 
 def results(fused, *arguments):
     """What a fused function gives on the GPU engine, as arrays."""
-    program, inputs, outputs = fused.lowered(*arguments)
+    program, inputs, outputs = fused.lower_call(*arguments)
     arrays = [np.ascontiguousarray(each).reshape(-1).view(np.uint8) for each in inputs]
     arrays += [np.full(int(np.prod(shape)) * dtype.itemsize, 0xA5, np.uint8) for shape, dtype in outputs]
     memories = [Memory(array) for array in arrays]

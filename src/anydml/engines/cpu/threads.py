@@ -52,7 +52,7 @@ def set_num_threads(threads: int) -> None:
     """
     thread_count = integer("set_num_threads", "threads", threads)
     if not 1 <= thread_count <= MAX_THREADS:
-        raise ValueError(f"set_num_threads: {thread_count} threads; the number must be 1 to {MAX_THREADS}")
+        raise ValueError(f"set_num_threads: threads is {thread_count}, but must be 1 to {MAX_THREADS}")
     _CHOSEN[:] = [thread_count]
     if pool is not None:
         pool.set_threads(thread_count)

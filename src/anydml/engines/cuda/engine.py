@@ -135,7 +135,7 @@ class CudaProgram:
         everywhere = {n for n, operand in enumerate(lowered.operands) if operand.role == "constant"}
         for move in lowered.moves:
             assert isinstance(move.source, Access)
-            read = {move.source.operand, *(lookup.operand for lookup in move.every_lookup())} - everywhere
+            read = {move.source.operand, *(lookup.operand for lookup in move.all_lookups())} - everywhere
             if not (read <= on_host if move.destination.operand in on_host else read.isdisjoint(on_host)):
                 raise ValueError(f"{source.name}: {move} is between the host and the GPU; let the caller copy it")
         return cls(source.name, lowered.moves, on_host, gpu, lowered)

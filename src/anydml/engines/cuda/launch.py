@@ -126,11 +126,11 @@ class Kernel:
 
     def launch(self, addresses: Addresses, table: int) -> Work:
         """Return a function that launches the kernel on PyTorch's current stream, for these addresses."""
-        values, shape, lookups, _, *others = self._arguments
+        values, shape, lookups, _, *remaining = self._arguments
         values = list(values)
         for k, address in self._addresses:
             values[k] = encode_number(address.resolve(addresses))
-        return partial(self._start, tuple(values), shape, lookups, table, *others)
+        return partial(self._start, tuple(values), shape, lookups, table, *remaining)
 
 
 def compiled_kernel(plan: LaunchPlan, named: dict[str, Any], gpu: int) -> Any:

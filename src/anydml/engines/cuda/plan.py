@@ -10,7 +10,7 @@ from anydml.engines.cuda.schedule import FINDINGS, WINNERS, Launch, Winners
 from anydml.engines.cuda.tiles import Tiles, tiles
 from anydml.engines.cuda.vector_moves import Part, cut, index_bytes, targets
 from anydml.moves import Lookup
-from anydml.moves.move import every_lookup
+from anydml.moves.move import all_lookups
 from anydml.text import count_noun
 
 LIMIT = 2**31
@@ -139,7 +139,7 @@ def plan(launch: Launch, vector: int, loads: tuple[int, ...]) -> LaunchPlan:
         reach = max(reach, 2 * winners.entries if not winners.in_rounds else LIMIT)
     numbers = tuple(
         number
-        for n, lookup in enumerate(moves[0].every_lookup())
+        for n, lookup in enumerate(moves[0].all_lookups())
         for number in (
             int(lookup.dtype.startswith("int")),
             index_bytes(lookup),
@@ -175,7 +175,7 @@ def _is_transposed(part: Part) -> bool:
 def _varies_along_columns(lookup: Lookup, part: Part) -> bool:
     """Whether a lookup reads a different index in every column."""
     size = 1 if part.is_run or not lookup.strides else part.sizes[-1]
-    return size > 1 and any(inner.strides[-1] for inner in every_lookup((lookup,)))
+    return size > 1 and any(inner.strides[-1] for inner in all_lookups((lookup,)))
 
 
 def _range_treatment(lookup: Lookup, target: int, winners: Winners | None) -> int:

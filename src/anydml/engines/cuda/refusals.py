@@ -11,7 +11,7 @@ import numpy as np
 from anydml.engines.common import index_error
 from anydml.engines.cuda.schedule import FINDINGS, WIDE_ENTRY, Launch, Winners, clearing_launch
 from anydml.moves import Access, Lookup, Move, Program
-from anydml.moves.move import every_lookup
+from anydml.moves.move import all_lookups
 
 
 class Check(NamedTuple):
@@ -28,9 +28,7 @@ class Check(NamedTuple):
 
 def checks(moves: Sequence[Move]) -> list[Check]:
     """Return the checks of moves."""
-    return [
-        _check(lookup, move.sizes) for move in moves for lookup in move.every_lookup() if lookup.outside == "refuse"
-    ]
+    return [_check(lookup, move.sizes) for move in moves for lookup in move.all_lookups() if lookup.outside == "refuse"]
 
 
 def searches(checks: Sequence[Check]) -> list[Launch]:
@@ -45,7 +43,7 @@ def searches(checks: Sequence[Check]) -> list[Launch]:
         nowhere = (0,) * len(sizes)
         looked_up = _reverse(lookup, sizes)._replace(stride=0)
         move = Move(sizes, Access(FINDINGS, 0, nowhere), Access(FINDINGS, 0, nowhere, (looked_up,)), WIDE_ENTRY)
-        steps = (0,) * len([*every_lookup((lookup,))])
+        steps = (0,) * len([*all_lookups((lookup,))])
         result.append(
             Launch((move,), Winners(FINDINGS, check_number, nowhere, steps, len(checks), WIDE_ENTRY, are_found=True))
         )
@@ -81,7 +79,7 @@ def raise_first(
 
 def _check(lookup: Lookup, sizes: tuple[int, ...]) -> Check:
     dimensions = [
-        d for d, size in enumerate(sizes) if size > 1 and any(inner.strides[d] for inner in every_lookup((lookup,)))
+        d for d, size in enumerate(sizes) if size > 1 and any(inner.strides[d] for inner in all_lookups((lookup,)))
     ]
 
     def narrow(lookup: Lookup) -> Lookup:

@@ -12,8 +12,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from anydml.moves import Access, Lookup, Move, extent, stages
-from anydml.moves.move import components, every_lookup
+from anydml.moves import Access, Lookup, Move, byte_range, stages
+from anydml.moves.move import all_lookups, components
 from anydml.moves.simplify import is_injective
 
 WINNERS = -1
@@ -43,7 +43,7 @@ class Winners(NamedTuple):
         operand: operand number of the table.
         offset: entry of coordinate 0.
         strides: strides in entries, one per dimension of the move.
-        steps: strides in entries, one per lookup, in the order of `every_lookup`; 0 unless it is the destination's own.
+        steps: strides in entries, one per lookup, in the order of `all_lookups`; 0 unless it is the destination's own.
         entries: number of entries.
         entry: bytes per entry, 4 or 8.
         in_rounds: whether the table contains only the entries of one round.
@@ -126,7 +126,7 @@ def _order_is_seen(move: Move) -> bool:
     still = [d for d, size in enumerate(sizes) if size > 1 and not to.strides[d]]
     ends: list[Access | Lookup] = []
     if isinstance(source, Access):
-        ends += [source, *every_lookup(source.lookups)]
+        ends += [source, *all_lookups(source.lookups)]
     return any(end.strides[d] for end in ends for d in still)
 
 
@@ -145,7 +145,7 @@ def _scatter_launches(move: Move) -> Iterator[Launch]:
             in_rounds=count > MAX_ENTRIES,
         )
         yield clearing_launch(WINNERS, turn.entries * turn.entry)
-        steps = turn.steps[: len([*finding.every_lookup()])]
+        steps = turn.steps[: len([*finding.all_lookups()])]
         yield Launch((finding,), turn._replace(steps=steps, are_found=True))
         yield Launch((move,), turn)
 
@@ -168,7 +168,7 @@ def _by_coordinate(move: Move) -> Winners:
 def _by_address(move: Move) -> Winners:
     """Return a table of all addresses between the first and the last element, which must coincide or not overlap."""
     sizes, to, _, cell = move
-    first, end = extent(to, sizes, cell)
+    first, end = byte_range(to, sizes, cell)
     strides = tuple(stride // cell if size > 1 else 0 for size, stride in zip(sizes, to.strides, strict=True))
     steps = _steps(move, [lookup.stride // cell if lookup.size > 1 else 0 for lookup in to.lookups])
     return Winners(WINNERS, (to.offset - first) // cell, strides, steps, (end - first) // cell, _entry(move))
@@ -195,9 +195,7 @@ def _without_elements(move: Move) -> Move:
     """Remove the elements from a move, for the launch that finds winners: only lookups that affect writes remain."""
     sizes, to, source, _ = move
     assert isinstance(source, Access)
-    skipping = [
-        lookup for lookup in source.lookups if any(inner.outside == "skip" for inner in every_lookup((lookup,)))
-    ]
+    skipping = [lookup for lookup in source.lookups if any(inner.outside == "skip" for inner in all_lookups((lookup,)))]
 
     def nowhere(lookups: Sequence[Lookup]) -> Access:
         return Access(WINNERS, 0, (0,) * len(sizes), tuple(lookup._replace(stride=0) for lookup in lookups))
@@ -209,9 +207,9 @@ def _steps(move: Move, index_steps: Sequence[int]) -> tuple[int, ...]:
     """Return the strides of all lookups, in entries of the table, from the strides of the destination's lookups."""
     result: list[int] = []
     for lookup, step in zip(move.destination.lookups, index_steps, strict=True):
-        result += [0] * len([*every_lookup(lookup.lookups)])
+        result += [0] * len([*all_lookups(lookup.lookups)])
         result.append(step)
-    return (*result, *[0] * (len([*move.every_lookup()]) - len(result)))
+    return (*result, *[0] * (len([*move.all_lookups()]) - len(result)))
 
 
 def _entry(move: Move) -> int:

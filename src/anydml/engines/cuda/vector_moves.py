@@ -14,7 +14,7 @@ import numpy as np
 
 from anydml.engines.cuda.schedule import source_access
 from anydml.moves import Lookup, Move
-from anydml.moves.move import every_lookup
+from anydml.moves.move import all_lookups
 
 MAX_VECTOR = 16
 """Maximum bytes of a load or store of one thread."""
@@ -34,7 +34,7 @@ class Part:
         sizes: sizes of the row dimensions, then the number of columns.
         inner: columns per contiguous run, mostly 1; the last stride is that between runs.
         to, source: operand, offset of the first vector in bytes, and one stride per size.
-        lookups: lookups of both ends, in the order of `every_lookup`. Their `strides` are in index loads, and their
+        lookups: lookups of both ends, in the order of `all_lookups`. Their `strides` are in index loads, and their
             `stride` in vectors, or in loads of the lookup that contains them.
         is_run: whether the columns form one element.
     """
@@ -76,7 +76,7 @@ class Alignment:
         self._ends = sorted({(side.operand, side.offset % MAX_VECTOR) for side in ends})
         self._indices = [
             (lookup.operand, lookup.offset, math.gcd(index_bytes(lookup), *_steps(lookup, moves[0].sizes)))
-            for lookup in moves[0].every_lookup()
+            for lookup in moves[0].all_lookups()
         ]
 
     def vector(self, addresses: Addresses) -> int:
@@ -105,7 +105,7 @@ def targets(move: Move) -> tuple[int, ...]:
 
     def add(lookups: Sequence[Lookup], target: int) -> None:
         for lookup in lookups:
-            add(lookup.lookups, len(result) + len([*every_lookup(lookup.lookups)]) + 2)
+            add(lookup.lookups, len(result) + len([*all_lookups(lookup.lookups)]) + 2)
             result.append(target)
 
     add(move.destination.lookups, 0)
@@ -123,9 +123,9 @@ def cut(moves: Sequence[Move], vector: int, loads: Sequence[int]) -> tuple[Part,
 def _is_flattened(parts: Sequence[Part]) -> bool:
     """Whether rows are short runs of one odd length, which would leave lanes of a tile idle."""
     runs = {part.columns for part in parts}
-    (run, *others) = runs
+    (run, *other_runs) = runs
     are_runs = all(part.to[2][-1] == part.source[2][-1] == 1 and not part.lookups for part in parts)
-    return are_runs and not others and 2 < run < MIN_LONG_RUN and run & (run - 1) != 0 and len(parts[0].sizes) > 1
+    return are_runs and not other_runs and 2 < run < MIN_LONG_RUN and run & (run - 1) != 0 and len(parts[0].sizes) > 1
 
 
 def _flatten(part: Part) -> Part:
@@ -152,7 +152,7 @@ def _cut(move: Move, vector: int, loads: Sequence[int], has_run: bool) -> Part:
             stride=lookup.stride // units[target],
             lookups=(),
         )
-        for lookup, load, target in zip(move.every_lookup(), loads, targets(move), strict=True)
+        for lookup, load, target in zip(move.all_lookups(), loads, targets(move), strict=True)
     )
     to, source = move.destination, source_access(move)
     return Part(

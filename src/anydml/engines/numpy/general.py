@@ -12,7 +12,7 @@ import numpy as np
 from anydml.engines.common import index_error
 from anydml.engines.protocol import Array
 from anydml.memory.host import window
-from anydml.moves.move import Access, Lookup, Move, every_lookup, extent
+from anydml.moves.move import Access, Lookup, Move, all_lookups, byte_range
 from anydml.moves.program import Program, may_write_twice
 from anydml.moves.wrapped_indices import are_inside, is_outside, resolve
 
@@ -41,14 +41,14 @@ def bind_refusals(program: Program, operands: Sequence[Array]) -> list[Callable[
         partial(_refuse, program, lookup, _sizes_read(lookup, move.sizes), operands)
         for move in program.moves
         if 0 not in move.sizes
-        for lookup in move.every_lookup()
+        for lookup in move.all_lookups()
         if lookup.outside == "refuse"
     ]
 
 
 def _sizes_read(lookup: Lookup, sizes: tuple[int, ...]) -> tuple[int, ...]:
     """Return a move's sizes, with 1 for dimensions that a lookup's index does not depend on."""
-    reads = list(every_lookup((lookup,)))
+    reads = list(all_lookups((lookup,)))
     return tuple([size if any(read.strides[d] for read in reads) else 1 for d, size in enumerate(sizes)])
 
 
@@ -121,7 +121,7 @@ def _every_byte(
     access: Access, sizes: tuple[int, ...], size: int, operands: Sequence[Array], dtype: np.dtype[Any]
 ) -> tuple[Array, int]:
     """Return a view that has an element at every byte of an access's extent, and the start of the extent."""
-    first, end = extent(access, sizes, size)
+    first, end = byte_range(access, sizes, size)
     return window(operands[access.operand], first, (end - first - size + 1,), (1,), dtype), first
 
 
@@ -160,7 +160,7 @@ def offsets_of(access: Access, box: Box, operands: Sequence[Array]) -> tuple[Off
 def _indices(lookup: Lookup, box: Box, operands: Sequence[Array]) -> tuple[Array, Mask | None]:
     """Return the indices of a box's elements, which broadcast to the box, and a mask of those that are not skipped."""
     sizes = tuple(part.stop - part.start for part in box)
-    used = [any(inner.strides[d] for inner in every_lookup((lookup,))) for d in range(len(box))]
+    used = [any(inner.strides[d] for inner in all_lookups((lookup,))) for d in range(len(box))]
     narrow = tuple(part if moves else slice(part.start, part.start + 1) for part, moves in zip(box, used, strict=True))
     dtype = np.dtype(lookup.dtype)
     if not lookup.lookups:

@@ -72,8 +72,8 @@ def _viewed(access: Access, sizes: Sequence[int], operands: Sequence[Array]) -> 
 def _elements_at(array: Array, offsets: Array) -> Array:
     """Return elements by the offsets of a program's elements of 8 bytes."""
     elements, numbers = _by_number(array, offsets.reshape(-1))
-    found: Array = elements[numbers].reshape(offsets.shape)
-    return found
+    gathered: Array = elements[numbers].reshape(offsets.shape)
+    return gathered
 
 
 def _by_number(array: Array, offsets: Array) -> tuple[Array, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 from anydml.engines.common import index_error
 from anydml.engines.protocol import Array
 from anydml.memory.host import window
-from anydml.moves.move import Access, Lookup, Move, extent
+from anydml.moves.move import Access, Lookup, Move, byte_range
 from anydml.moves.program import Program
 
 Read = Callable[[int, int, int], bytes]
@@ -40,7 +40,7 @@ def bind_literally(program: Program, operands: Sequence[Array]) -> Callable[[], 
 
     def run() -> None:
         for move in program.moves:
-            for lookup in move.every_lookup():
+            for lookup in move.all_lookups():
                 if lookup.outside == "refuse":
                     _refuse(program, move, read)
                     break
@@ -71,9 +71,9 @@ def _spans(moves: Sequence[Move]) -> dict[int, tuple[int, int]]:
         ends = [(move.destination, move.element_size)]
         if isinstance(move.source, Access):
             ends.append((move.source, move.element_size))
-        ends += [(_as_access(lookup), np.dtype(lookup.dtype).itemsize) for lookup in move.every_lookup()]
+        ends += [(_as_access(lookup), np.dtype(lookup.dtype).itemsize) for lookup in move.all_lookups()]
         for access, size in ends:
-            first, end = extent(access, move.sizes, size)
+            first, end = byte_range(access, move.sizes, size)
             span = spans.get(access.operand, (first, end))
             spans[access.operand] = min(first, span[0]), max(end, span[1])
     return spans
@@ -114,7 +114,7 @@ def _index(lookup: Lookup, spot: int, read: Read) -> int:
 def _refuse(program: Program, move: Move, read: Read) -> None:
     """Raise IndexError for the first index of a move that is refused."""
     for at in itertools.product(*map(range, move.sizes)):
-        for lookup in move.every_lookup():
+        for lookup in move.all_lookups():
             spot = address(lookup, at, read)
             if lookup.outside == "refuse" and spot != SKIPPED:
                 index = _index(lookup, spot, read)

@@ -26,7 +26,7 @@ from anydml.referee.directml.features import EDGES, features_of, levels_of, of_i
 from anydml.referee.directml.page_sentences import SENTENCES, document, questions, sentence
 from anydml.referee.directml.random_descs import DRAWS
 from anydml.referee.directml.random_tensors import collides
-from anydml.referee.outside import WRITTEN
+from anydml.referee.external_engines import WRITTEN
 from anydml.tensor import DataType, TensorDesc, TensorFlags
 from anydml.text import did_you_mean
 

@@ -13,11 +13,11 @@ from anydml.dxdispatch import jsonc, load
 from anydml.dxdispatch.model import WriteFile
 from anydml.dxdispatch.model_text import read_text
 from anydml.errors import ModelError
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 from anydml.operators import NonzeroCoordinatesOperatorDesc, OperatorDesc
 from anydml.referee.case_folders import Stored, read_about
 from anydml.referee.directml.cases import EXPECTED, MODEL, tensor_view
-from anydml.referee.outside import PRINTED, WRITTEN, OutputError, read_npy, run_method
+from anydml.referee.external_engines import PRINTED, WRITTEN, OutputError, read_npy, run_method
 
 LINE = re.compile(r"Resource '.*':|\[ *\d+\] ")
 """The beginning of what a print command prints, and of the lines of its verbose form."""
@@ -65,9 +65,9 @@ class StoredDirectml(Stored):
         Raises:
             ModelError: the folder has no such model, or the model lacks its files.
         """
-        place = JsonPath(str(self.model))
-        if not isinstance(jsonc.loads(read_text(self.model, place), place), dict):
-            raise place.error("is not a JSON object", rule=jsonc.A_MODEL)
+        location = Location(str(self.model))
+        if not isinstance(jsonc.loads(read_text(self.model, location), location), dict):
+            raise location.error("is not a JSON object", rule=jsonc.A_MODEL)
         if self.is_valid and not self.is_printed:
             desc = self.desc()
             targets = {command.target.name for command in load(self.model).commands if isinstance(command, WriteFile)}

@@ -175,17 +175,17 @@ def _shorten_dimension(
 ) -> Iterator[tuple[Any, Arrays]]:
     """Yield tensors that are shorter along a dimension, and outputs that follow them by a sum or a product."""
     names = [name for name, _ in desc.inputs]
-    alike = [
+    same_size = [
         name for name, tensor in tensors.items() if tensor.sizes[-back:][:1] == (old,) and len(tensor.sizes) >= back
     ]
-    others = [name for name in tensors if name not in alike and len(tensors[name].sizes) >= back]
+    other_names = [name for name in tensors if name not in same_size and len(tensors[name].sizes) >= back]
     rank = max(len(tensor.sizes) for tensor in tensors.values())
-    for group in (alike, *([name] for name in alike if len(alike) > 1)):
+    for group in (same_size, *([name] for name in same_size if len(same_size) > 1)):
         sizes = dict.fromkeys(group, new)
         for follow in (
             {},
-            {name: tensors[name].sizes[-back] - old + new for name in others},
-            {name: tensors[name].sizes[-back] * new // old for name in others},
+            {name: tensors[name].sizes[-back] - old + new for name in other_names},
+            {name: tensors[name].sizes[-back] * new // old for name in other_names},
         ):
             new_sizes = {**sizes, **{name: size for name, size in follow.items() if size > 0}}
             changed = {
@@ -253,16 +253,16 @@ def _of_plain_elements(desc: Any, arrays: Arrays, tensors: dict[str, TensorDesc]
                 changed[(*at,)] = 0
                 yield desc, [*arrays[:k], changed, *arrays[k + 1 :]]
     data_type = desc.outputs[-1][1].data_type
-    alike = [name for name, tensor in tensors.items() if tensor.data_type == data_type and name != "IndicesTensor"]
+    same_type = [name for name, tensor in tensors.items() if tensor.data_type == data_type and name != "IndicesTensor"]
     if data_type != DataType.FLOAT32:
         plain = {
-            name: TensorDesc("FLOAT32", tensor.sizes, tensor.strides, tensor.flags) if name in alike else tensor
+            name: TensorDesc("FLOAT32", tensor.sizes, tensor.strides, tensor.flags) if name in same_type else tensor
             for name, tensor in tensors.items()
         }
         fields = {f.name: DataType.FLOAT32 for f in dataclasses.fields(desc) if f.name == "value_data_type"}
         if (changed_desc := _replace_tensors(desc, plain, **fields)) is not None:
             counted = [
-                np.arange(1, a.size + 1, dtype=np.float32).reshape(a.shape) if name in alike else a
+                np.arange(1, a.size + 1, dtype=np.float32).reshape(a.shape) if name in same_type else a
                 for a, name in zip(arrays, names, strict=True)
             ]
             yield changed_desc, counted

@@ -159,8 +159,9 @@ def _simplify_parts(
                 yield {**arrays, name: changed}, arguments, options
     first = arrays.get("trueValue", next(iter(arrays.values())))
     if first.dtype != np.float32:
-        alike = [name for name, value in arrays.items() if value.dtype == first.dtype and name != "indices"]
+        same_type = [name for name, value in arrays.items() if value.dtype == first.dtype and name != "indices"]
         counted = {
-            name: np.arange(1, arrays[name].size + 1, dtype=np.float32).reshape(arrays[name].shape) for name in alike
+            name: np.arange(1, arrays[name].size + 1, dtype=np.float32).reshape(arrays[name].shape)
+            for name in same_type
         }
         yield {**arrays, **counted}, arguments, options

@@ -13,7 +13,7 @@ import numpy as np
 
 from anydml.errors import ModelError
 from anydml.referee.case_folders import Stored, describes_case
-from anydml.referee.outside import run_method
+from anydml.referee.external_engines import run_method
 
 RULE = 'a file of WebNN\'s tests has "tests", each with a "name" and a "graph" of inputs, operators, expectedOutputs'
 

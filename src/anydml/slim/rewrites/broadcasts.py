@@ -25,8 +25,8 @@ class Broadcasting(Rewrite):
         """See `Rewrite.new_nodes`."""
         is_found = False
         for op in self._graph.ops:
-            is_candidate = op.kind in ELEMENTWISE_OPERATORS | {"MatMul"} and self._are_known(*op.inputs, *op.outputs)
-            if is_candidate and op.kind == "MatMul" and self._write_product(op):
+            is_candidate = op.op_type in ELEMENTWISE_OPERATORS | {"MatMul"} and self._are_known(*op.inputs, *op.outputs)
+            if is_candidate and op.op_type == "MatMul" and self._write_product(op):
                 is_found = True
                 continue
             new_op = self._without_expand(op) if is_candidate else op
@@ -37,11 +37,11 @@ class Broadcasting(Rewrite):
     def _without_expand(self, op: Op) -> Op:
         """Return a node that reads values before they are expanded, if the node itself can broadcast them."""
         values = self._values
-        matrix_axes = 2 if op.kind == "MatMul" else 0
+        matrix_axes = 2 if op.op_type == "MatMul" else 0
         inputs = [*op.inputs]
         for k, name in enumerate(op.inputs):
             maker = self._graph.maker(name)
-            if maker is None or maker.kind != "Expand" or not self._are_known(maker.inputs[0]):
+            if maker is None or maker.op_type != "Expand" or not self._are_known(maker.inputs[0]):
                 continue
             sizes = values[maker.inputs[0]].sizes
             other_shapes = [values[name].sizes for i, name in enumerate(inputs) if name and i != k]
@@ -90,7 +90,7 @@ class Broadcasting(Rewrite):
         chain: list[tuple[Op, str]] = []
         while self._graph.is_read_once(name):
             op = self._graph.maker(name)
-            if op is None or op.kind not in ELEMENTWISE_OPERATORS:
+            if op is None or op.op_type not in ELEMENTWISE_OPERATORS:
                 break
             large = [name for name in op.inputs if name and not self._is_single(name)]
             if len(large) != 1 or large[0] not in self._values:

@@ -307,17 +307,17 @@ class ProductOrdering(Rewrite):
                 inputs[k] = self._graph.constant(name, array)
             else:
                 inputs[k] = self._order(name, fine)
-        laid = self._graph.new_name(output, "laid")
-        self._ops.append(op.copy_with(inputs, [laid]))
-        self._restore(laid, fine, output)
+        permuted = self._graph.new_name(output, "laid")
+        self._ops.append(op.copy_with(inputs, [permuted]))
+        self._restore(permuted, fine, output)
 
     def _order(self, name: str, order: Order) -> str:
         """Write a value in the new order."""
         return self._add("Transpose", [self._reshaped_name(name, order.sizes)], "", perm=order.perm)
 
-    def _restore(self, laid: str, order: Order, name: str) -> None:
+    def _restore(self, permuted: str, order: Order, name: str) -> None:
         """Write a result in the old order, under its old name."""
-        transposed = self._add("Transpose", [laid], "", perm=order.inverse)
+        transposed = self._add("Transpose", [permuted], "", perm=order.inverse)
         self._shape(transposed, order.sizes, self._values[name].sizes, name)
 
     def _reshaped_name(self, name: str, sizes: Sequence[int]) -> str:

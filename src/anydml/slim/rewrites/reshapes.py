@@ -46,8 +46,8 @@ class Change(NamedTuple):
     def of_reshape(cls, old: Sequence[int], new: Sequence[int]) -> Change:
         """Return the change that a Reshape makes; all trailing axes that are equal stay."""
         pairs = zip(old[::-1], new[::-1], strict=False)
-        same = next((k for k, (a, b) in enumerate(pairs) if a != b), min(len(old), len(new)))
-        return cls(tuple(old[: len(old) - same]), tuple(new[: len(new) - same]))
+        equal_axes = next((k for k, (a, b) in enumerate(pairs) if a != b), min(len(old), len(new)))
+        return cls(tuple(old[: len(old) - equal_axes]), tuple(new[: len(new) - equal_axes]))
 
     def of(self, sizes: Sequence[int]) -> Sizes | None:
         """Return a changed shape; None if the shape has other leading axes."""
@@ -83,7 +83,7 @@ class LeadingAxes:
             return None
         if not all(self._can_be_written(self._values[name].sizes, change) for name in op.outputs):
             return None
-        if op.kind in BROADCASTING_OPERATORS:
+        if op.op_type in BROADCASTING_OPERATORS:
             return self._broadcast_inputs(op, change, len(result.sizes))
         axes = row_axes(op, self._analysis)
         if axes is None or min(axes) < len(change.before):
@@ -96,11 +96,11 @@ class LeadingAxes:
         return None if new_sizes is None else {0: new_sizes}
 
     def _broadcast_inputs(self, op: Op, change: Change, rank: int) -> dict[int, Sizes] | None:
-        if op.kind == "MatMul" and not self._keeps_matrices(op, change, rank):
+        if op.op_type == "MatMul" and not self._keeps_matrices(op, change, rank):
             return None
         broadcast: dict[int, Sizes] = {}
         # If only rows are changed, the second factor is one matrix.
-        count = 1 if op.kind == "MatMul" and rank - len(change.before) == 1 else None
+        count = 1 if op.op_type == "MatMul" and rank - len(change.before) == 1 else None
         for k, name in enumerate(op.inputs[:count]):
             if name:
                 value = self._values[name]
@@ -115,7 +115,7 @@ class LeadingAxes:
     def accepts(self, op: Op, name: str, change: Change) -> bool:
         """Whether a node broadcasts a value, so that the value's leading axes of size 1 can be left out."""
         if (
-            op.kind not in BROADCASTING_OPERATORS
+            op.op_type not in BROADCASTING_OPERATORS
             or math.prod(change.before) != 1
             or len(change.after) >= len(change.before)
         ):
@@ -125,18 +125,18 @@ class LeadingAxes:
         other_sizes = [
             value.sizes for value in other_values if value.tensor and (value.is_constant or not change.of(value.sizes))
         ]
-        min_rank = 2 if op.kind == "MatMul" else 0
+        min_rank = 2 if op.op_type == "MatMul" else 0
         return rank - len(change.before) + len(change.after) >= min_rank and any(
             len(sizes) >= rank for sizes in other_sizes
         )
 
     def with_inputs(self, op: Op, inputs: list[str]) -> Op:
         """Return a node with inputs of other leading axes; its axis attributes become negative."""
-        axes = None if op.kind in BROADCASTING_OPERATORS else row_axes(op, self._analysis)
+        axes = None if op.op_type in BROADCASTING_OPERATORS else row_axes(op, self._analysis)
         if axes is None:
             return op.copy_with(inputs)
         last = [axis - len(self._values[op.inputs[0]].sizes) for axis in axes]
-        if not op.kind.startswith("Reduce"):
+        if not op.op_type.startswith("Reduce"):
             return op.copy_with(inputs, axis=last[0])
         if len(inputs) > 1:
             inputs[1] = self._analysis.graph.constant(inputs[1] or "axes", np.array(last, np.int64))
@@ -198,7 +198,7 @@ class ReshapePushing(Rewrite):
         return self._written(of_node) if of_node else None
 
     def _is_reshape(self, op: Op) -> bool:
-        return op.kind in SHAPE_OPERATORS and self._analysis.moves(op)
+        return op.op_type in SHAPE_OPERATORS and self._analysis.moves(op)
 
     def _groups(self, change: Change) -> Iterable[set[int]]:
         """Yield groups of connected nodes that can be changed, without nodes that need more Reshapes than they save."""

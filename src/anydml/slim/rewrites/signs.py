@@ -36,9 +36,9 @@ class SignFolding(Rewrite):
 
     def _product(self, op: Op) -> tuple[Op | None, str]:
         """Return the Concat and the constant that a node multiplies; None for other nodes."""
-        for name, constant_name in (op.inputs, op.inputs[::-1]) if op.kind == "Mul" else ():
+        for name, constant_name in (op.inputs, op.inputs[::-1]) if op.op_type == "Mul" else ():
             join, constant = self._graph.maker(name), self._values.get(constant_name)
-            if join is None or join.kind != "Concat" or not self._are_known(name, constant_name, *join.inputs):
+            if join is None or join.op_type != "Concat" or not self._are_known(name, constant_name, *join.inputs):
                 continue
             if constant is None or constant.tensor is None or not constant.is_constant:
                 continue
@@ -61,7 +61,7 @@ class SignFolding(Rewrite):
     def _negate(self, name: str) -> str:
         """Return the input of the Neg that computes a value; empty if no Neg does, or several nodes read the value."""
         op = self._graph.maker(name)
-        return op.inputs[0] if op is not None and op.kind == "Neg" and self._graph.is_read_once(name) else ""
+        return op.inputs[0] if op is not None and op.op_type == "Neg" and self._graph.is_read_once(name) else ""
 
     def _signed(self, join: Op, constant: str) -> Array:
         """Return the constant with the signs of the joined values."""

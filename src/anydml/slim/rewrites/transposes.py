@@ -56,7 +56,7 @@ class TransposePushing(Rewrite):
         self._readers = self._graph.readers
         self._perms: dict[str, Perm] = {}
         for op in self._graph.ops:
-            if op.kind == "Transpose" and self._are_known(*op.outputs):
+            if op.op_type == "Transpose" and self._are_known(*op.outputs):
                 self._perms[op.outputs[0]] = tuple(permutation(op, len(self._values[op.outputs[0]].sizes)))
         used: set[int | str] = set()
         groups = []
@@ -99,32 +99,32 @@ class TransposePushing(Rewrite):
         axes = row_axes(op, self._analysis)
         if not (
             axes
-            or op.kind in ELEMENTWISE_OPERATORS | OPERATORS_WITH_AXIS | {"Slice"}
+            or op.op_type in ELEMENTWISE_OPERATORS | OPERATORS_WITH_AXIS | {"Slice"}
             or is_quantized_whole(op, self._analysis)
         ):
             return False
         rank = len(group.perm)
         if not all(name and self._are_known(name) and len(self._values[name].sizes) == rank for name in op.outputs):
             return False
-        if op.kind in SOFTMAX:
+        if op.op_type in SOFTMAX:
             if axes is None or (axes[0] == rank - 1) != (group.perm[axes[0]] == rank - 1):
                 return False
         elif axes and any(group.perm[axis] != axis for axis in range(axes[0], rank)):
             # The node would normalize other rows, or sum in another order.
             return False
-        if op.kind in ("Slice", "Split") and not self._has_constants(op):
+        if op.op_type in ("Slice", "Split") and not self._has_constants(op):
             return False
         return all(self._can_read(name, op, group) for name in op.inputs[: _data_count(op)])
 
     def _has_constants(self, op: Op) -> bool:
         """Whether a Slice or Split has constant inputs, and a Slice names its axes."""
-        has_axes = op.kind == "Split" or (len(op.inputs) > 3 and bool(op.inputs[3]))
+        has_axes = op.op_type == "Split" or (len(op.inputs) > 3 and bool(op.inputs[3]))
         return has_axes and all(not name or self._values[name].is_constant for name in op.inputs[1:])
 
     def _can_read(self, name: str, op: Op, group: _Group) -> bool:
         if not name or name in group.values or self._perms.get(name) == group.perm:
             return True
-        if op.kind not in ELEMENTWISE_OPERATORS or not self._are_known(name):
+        if op.op_type not in ELEMENTWISE_OPERATORS or not self._are_known(name):
             return False
         value = self._values[name]
         return self._is_single(name) or (value.is_constant and len(value.sizes) <= len(group.perm))
@@ -144,7 +144,7 @@ class TransposePushing(Rewrite):
             next_transposes = [
                 self._graph.ops[n]
                 for n in readers_outside
-                if n != OUTSIDE_GRAPH and self._graph.ops[n].kind == "Transpose"
+                if n != OUTSIDE_GRAPH and self._graph.ops[n].op_type == "Transpose"
             ]
             if len(next_transposes) < len(readers_outside):
                 gain -= size
@@ -179,9 +179,9 @@ class TransposePushing(Rewrite):
         for output in op.outputs:
             names[id(group), output] = self._graph.new_name(output, "transposed")
         changes: dict[str, Any] = {}
-        if op.kind in OPERATORS_WITH_AXIS:
-            changes["axis"] = group.perm[op.get("axis", -1 if op.kind in SOFTMAX else 0) % rank]
-        if op.kind == "Slice":
+        if op.op_type in OPERATORS_WITH_AXIS:
+            changes["axis"] = group.perm[op.get("axis", -1 if op.op_type in SOFTMAX else 0) % rank]
+        if op.op_type == "Slice":
             axes = [group.perm[int(axis) % rank] for axis in self._graph.constants.read(op.inputs[3])]
             inputs[3] = self._integers(op.inputs[3], axes)
         return op.copy_with(inputs, [names[id(group), output] for output in op.outputs], **changes)
@@ -197,4 +197,4 @@ class TransposePushing(Rewrite):
 
 def _data_count(op: Op) -> int:
     """Return the number of inputs whose elements a node combines or moves."""
-    return len(op.inputs) if op.kind in ELEMENTWISE_OPERATORS or op.kind == "Concat" else 1
+    return len(op.inputs) if op.op_type in ELEMENTWISE_OPERATORS or op.op_type == "Concat" else 1

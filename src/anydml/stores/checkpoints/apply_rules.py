@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 
 from anydml.errors import ModelError
-from anydml.files.json_path import JsonPath, show
+from anydml.files.location import Location, show
 from anydml.moves.composer import Composer
 from anydml.moves.value import Value
 from anydml.stores.checkpoints.composed import (
@@ -40,7 +40,7 @@ def apply_rule(composer: Composer, tensors: ComposedTensors, rule: Rule) -> Comp
     except ModelError as error:
         if error.field is not None:
             raise
-        raise rule.place.error(str(error)) from None
+        raise rule.location.error(str(error)) from None
 
 
 def _change_each(composer: Composer, tensors: ComposedTensors, rule: Rule) -> ComposedTensors:
@@ -53,7 +53,7 @@ def _change_each(composer: Composer, tensors: ComposedTensors, rule: Rule) -> Co
     for name, tensor in tensors.items():
         star_texts = match(name)
         if star_texts is None:
-            add_tensor(composed, name, tensor, rule.place)
+            add_tensor(composed, name, tensor, rule.location)
             continue
         values = values_by_kind.get(id(tensor.value))
         if values is None:
@@ -64,7 +64,7 @@ def _change_each(composer: Composer, tensors: ComposedTensors, rule: Rule) -> Co
         else:
             new_names = [pattern.fill_stars(star_texts) for pattern in names] or [name] * len(values)
         for new_name, value in zip(new_names, values, strict=True):
-            add_tensor(composed, new_name, tensor.with_value(value), rule.place)
+            add_tensor(composed, new_name, tensor.with_value(value), rule.location)
     if not values_by_kind:
         raise _for_none(rule, tensors)
     return composed
@@ -81,27 +81,27 @@ def _for_none(rule: Rule, tensors: ComposedTensors) -> ModelError:
         message += f"; {show(similar)} is not, because {{…}} stands for one part of a name, without dots, and * for any"
     elif close_names := difflib.get_close_matches(text[:MAX_SEARCHED_NAMES], candidates, 1, 0.3):
         message += f"; the nearest name is {show(close_names[0])}"
-    return rule.place.error(message)
+    return rule.location.error(message)
 
 
 def _change(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule) -> list[Value]:
     """Return the results of a rule for a tensor; cached for other tensors with the same value."""
-    place, fields, value = rule.place / rule.action, rule.fields, tensor.value
+    location, fields, value = rule.location / rule.action, rule.fields, tensor.value
     if elements_of(tensor.dtype) > 1 and _cuts_blocks(name, tensor, rule):
-        raise place.error(
+        raise location.error(
             f"changes the last axis of {show(name)}, whose elements lie there in blocks of {elements_of(tensor.dtype)}"
         )
     if rule.action in CHANGES:
         return [CHANGES[rule.action](composer, name, tensor, rule)]
     if rule.action is Action.SPLIT:
-        axis, count = _axis(fields["axis"], tensor, name, place), len(rule.value)
+        axis, count = _axis(fields["axis"], tensor, name, location), len(rule.value)
         sizes = fields.get("sizes") or [tensor.shape[axis] // count] * count
         if len(sizes) != count or min(sizes) < 0 or sum(sizes) != tensor.shape[axis]:
-            raise place.error(f"cuts {show(name)} of shape {list(tensor.shape)} along {axis} into sizes {sizes[:8]}, "
-                              "which do not add up")  # fmt: skip
+            raise location.error(f"cuts {show(name)} of shape {list(tensor.shape)} along {axis} into sizes "
+                              f"{sizes[:8]}, which do not add up")  # fmt: skip
         return [slice_value(composer, value, axis, sum(sizes[:k]), sizes[k]) for k in range(count)]
     if rule.action is Action.UNSTACK:
-        _axis(0, tensor, name, place)
+        _axis(0, tensor, name, location)
         parts = (slice_value(composer, value, 0, k, 1) for k in range(tensor.shape[0]))
         return [composer.reshape(part, tensor.shape[1:]) for part in parts]
     return [] if rule.action is Action.DROP else [value]
@@ -114,27 +114,27 @@ def _cuts_blocks(name: str, tensor: ComposedTensor, rule: Rule) -> bool:
         return len(rule.value) != rank or rule.value[-1] != rank - 1
     if rule.action in (Action.UNFLATTEN, Action.SLICE, Action.GATHER, Action.SPLIT):
         axis = rule.fields["axis"] if rule.action is Action.SPLIT else rule.value
-        return _axis(axis, tensor, name, rule.place / rule.action) == rank - 1
+        return _axis(axis, tensor, name, rule.location / rule.action) == rank - 1
     return rule.action is Action.FLATTEN or (rule.action is Action.UNSTACK and rank == 1)
 
 
-def _axis(axis: int, tensor: ComposedTensor, name: str, place: JsonPath) -> int:
+def _axis(axis: int, tensor: ComposedTensor, name: str, location: Location) -> int:
     rank = len(tensor.shape)
     if not -rank <= axis < rank:
-        raise place.error(
+        raise location.error(
             f"is axis {axis}, but {show(name)} has shape {list(tensor.shape)}: axes are {-rank} to {rank - 1}"
         )
     return axis % rank
 
 
 def _slice_of(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule) -> Value:
-    axis = _axis(rule.value, tensor, name, rule.place / "slice")
+    axis = _axis(rule.value, tensor, name, rule.location / "slice")
     step = rule.fields.get("step", 1)
     if not step:
-        raise (rule.place / "step").error("is 0: a step must be 1 or more, or negative")
+        raise (rule.location / "step").error("is 0: a step must be 1 or more, or negative")
     covered = range(tensor.shape[axis])[slice(rule.fields.get("start"), rule.fields.get("stop"), step)]
     if not covered and tensor.shape[axis]:
-        raise (rule.place / "slice").error(
+        raise (rule.location / "slice").error(
             f"selects no element of axis {axis} of {show(name)}, whose elements are 0 to {tensor.shape[axis] - 1}"
         )
     return slice_value(
@@ -144,20 +144,20 @@ def _slice_of(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule)
 
 def _permute(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule) -> Value:
     if sorted(rule.value) != [*range(len(tensor.shape))]:
-        raise (rule.place / "permute").error(
+        raise (rule.location / "permute").error(
             f"is {rule.value[:8]}, but {show(name)} has shape {list(tensor.shape)}: name each axis once"
         )
     return tensor.value.permute(rule.value)
 
 
 def _unflatten(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule) -> Value:
-    axis = _axis(rule.value, tensor, name, rule.place / "unflatten")
+    axis = _axis(rule.value, tensor, name, rule.location / "unflatten")
     sizes, axis_size = [*rule.fields["sizes"]], tensor.shape[axis]
     known_count = math.prod(size for size in sizes if size != -1)
     if sizes.count(-1) == 1 and known_count > 0 and axis_size % known_count == 0:
         sizes[sizes.index(-1)] = axis_size // known_count
     if not sizes or min(sizes) < 0 or math.prod(sizes) != axis_size:
-        raise (rule.place / "sizes").error(
+        raise (rule.location / "sizes").error(
             f"are {rule.fields['sizes'][:8]}, but axis {axis} of {show(name)} has size {axis_size}: their product must "
             "be this size, and one of them may be -1"
         )
@@ -165,22 +165,22 @@ def _unflatten(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule
 
 
 def _flatten(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule) -> Value:
-    place = rule.place / "flatten"
+    location = rule.location / "flatten"
     if len(rule.value) != 2:
-        raise place.error(f"must be a first and a last axis, not {rule.value[:8]}")
-    first, last = (_axis(axis, tensor, name, place) for axis in rule.value)
+        raise location.error(f"must be a first and a last axis, not {rule.value[:8]}")
+    first, last = (_axis(axis, tensor, name, location) for axis in rule.value)
     if first > last:
-        raise place.error(f"is {rule.value}, whose last axis comes before the first")
+        raise location.error(f"is {rule.value}, whose last axis comes before the first")
     merged = math.prod(tensor.shape[first : last + 1])
     return composer.reshape(tensor.value, (*tensor.shape[:first], merged, *tensor.shape[last + 1 :]))
 
 
 def _pick(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule) -> Value:
-    axis = _axis(rule.value, tensor, name, rule.place / rule.action)
+    axis = _axis(rule.value, tensor, name, rule.location / rule.action)
     size, indices = tensor.shape[axis], rule.fields["indices"]
     for index in indices:
         if not -size <= index < size:
-            raise (rule.place / "indices").error(f"have {index}, but axis {axis} of {show(name)} has size {size}")
+            raise (rule.location / "indices").error(f"have {index}, but axis {axis} of {show(name)} has size {size}")
     if not indices:
         return slice_value(composer, tensor.value, axis, 0, 0)
     return pick_indices(
@@ -206,7 +206,7 @@ def _join(composer: Composer, tensors: ComposedTensors, rule: Rule) -> ComposedT
         if parts is not None:
             new = Pattern(rule.fields["to"]).fill_stars(parts)
             if new in groups:
-                raise rule.place.error(
+                raise rule.location.error(
                     f"makes a second tensor of the name {show(new)}: give it another name, or drop one"
                 )
             groups[new] = [pattern.fill_stars(parts) for pattern in names]
@@ -225,7 +225,7 @@ def _stack(composer: Composer, tensors: ComposedTensors, rule: Rule) -> Composed
             continue
         number = parts[number_name]
         if not (number.isascii() and number.isdigit() and len(number) < 10):
-            raise rule.place.error(
+            raise rule.location.error(
                 f"stacks by {{{number_name}}}, which must be a number, but is {show(number)} in {show(name)}"
             )
         order[name] = int(number)
@@ -233,7 +233,7 @@ def _stack(composer: Composer, tensors: ComposedTensors, rule: Rule) -> Composed
     for new, old_names in groups.items():
         old_names.sort(key=lambda name: order[name])
         if [order[name] for name in old_names] != [*range(len(old_names))]:
-            raise rule.place.error(
+            raise rule.location.error(
                 f"finds {len(old_names)} tensors for {show(new)}, whose numbers must be 0 to {len(old_names) - 1}"
             )
 
@@ -247,7 +247,7 @@ def _number_name(rule: Rule, fewer: Sequence[str], more: Sequence[str]) -> str:
     """Return the number in a name that stacking removes and unstacking adds."""
     extra_names = [name for name in more if name not in fewer]
     if len(extra_names) != 1:
-        raise rule.place.error(
+        raise rule.location.error(
             f"must have exactly one part in {{}} that numbers the tensors, but has {len(extra_names)}"
         )
     return extra_names[0]
@@ -268,11 +268,11 @@ def _merge(
     for new, group in groups.items():
         for name in group:
             if name not in tensors:
-                raise rule.place.error(
+                raise rule.location.error(
                     f"needs {show(name)} for {show(new)}, but there is no such tensor after the rules before it"
                 )
             if name in merged_names:
-                raise rule.place.error(f"uses {show(name)} twice: name each tensor once")
+                raise rule.location.error(f"uses {show(name)} twice: name each tensor once")
             merged_names.add(name)
         members = [tensors[name] for name in group]
         key = tuple(id(member.value) for member in members)
@@ -283,9 +283,9 @@ def _merge(
     merged_tensors: ComposedTensors = {}
     for name, tensor in tensors.items():
         if name in first:
-            add_tensor(merged_tensors, *first[name], rule.place)
+            add_tensor(merged_tensors, *first[name], rule.location)
         elif name not in merged_names:
-            add_tensor(merged_tensors, name, tensor, rule.place)
+            add_tensor(merged_tensors, name, tensor, rule.location)
     return merged_tensors
 
 
@@ -295,13 +295,13 @@ def _joined_axis(rule: Rule, group: Sequence[str], members: Sequence[ComposedTen
     Raises:
         ModelError: the tensors do not fit each other.
     """
-    axis = _axis(rule.fields["axis"], members[0], group[0], rule.place) if "axis" in rule.fields else -1
+    axis = _axis(rule.fields["axis"], members[0], group[0], rule.location) if "axis" in rule.fields else -1
     for name, member in zip(group, members, strict=True):
-        others = [
+        other_sizes = [
             [*shape[:axis], *shape[axis + 1 :]] if axis >= 0 else [*shape] for shape in (member.shape, members[0].shape)
         ]
-        if others[0] != others[1] or member.dtype != members[0].dtype or not len(member.shape) > axis:
-            raise rule.place.error(
+        if other_sizes[0] != other_sizes[1] or member.dtype != members[0].dtype or not len(member.shape) > axis:
+            raise rule.location.error(
                 f"joins {show(group[0])}, {members[0].dtype} {list(members[0].shape)}, and {show(name)}, "
                 f"{member.dtype} {list(member.shape)}"
             )

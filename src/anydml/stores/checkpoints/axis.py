@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from anydml.errors import ModelError
-from anydml.files.json_path import show
+from anydml.files.location import show
 from anydml.text import count_noun
 
 MAX_RANKS = 4096

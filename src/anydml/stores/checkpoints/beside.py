@@ -7,8 +7,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from anydml.files.json_path import JsonPath, names
 from anydml.files.located import locate
+from anydml.files.location import Location, names
 from anydml.stores.checkpoints.extras import extras_beside
 from anydml.stores.formats.model_files import BIN_INDEX, INDEX, choose_files
 from anydml.stores.formats.opening import open
@@ -29,7 +29,7 @@ def sums_beside(path: str | os.PathLike[str]) -> Sums | None:
         return None
     sums = dict[str, str]()
     for extra in extras_beside(path)[0]:
-        with JsonPath(str(extra)).reading():
+        with Location(str(extra)).reading():
             sums[extra.name] = hashlib.sha256(extra.read_bytes()).hexdigest()
     return sums
 
@@ -76,7 +76,7 @@ def _wrong_sizes(path: Path) -> Iterator[str]:
     index = choose_files(path, True).index_file if path.is_dir() else path
     if index is None or not index.name.endswith((INDEX, BIN_INDEX)):
         return
-    content = parse_json(index.read_bytes(), JsonPath(str(index)), "text")
+    content = parse_json(index.read_bytes(), Location(str(index)), "text")
     metadata = content.get("metadata") if isinstance(content, dict) else None
     size = metadata.get("total_size") if isinstance(metadata, dict) else None
     tensors = [*open(index).stores.values()]

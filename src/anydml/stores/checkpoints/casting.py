@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anydml.errors import ModelError
-from anydml.files.json_path import JsonPath, show
-from anydml.files.json_path import names as names_of
+from anydml.files.location import Location, show
+from anydml.files.location import names as names_of
 from anydml.stores.checkpoints.composed import StoredTensors
 from anydml.stores.formats.block_types import is_of_blocks, name_of
 from anydml.stores.formats.safetensors import DTYPES, NAMES, is_numpy_dtype, parse_json, unique
@@ -106,9 +106,9 @@ def array_as(name: str, store: Any, dtype_name: Any) -> tuple[Store, list[str]]:
     Raises:
         ModelError: the file is not an array of a .npy file, or its elements are not cast to this dtype.
     """
-    place = JsonPath(str(store.path))
+    location = Location(str(store.path))
     if not isinstance(store, Store):
-        raise place.error("is a Zarr array, but dtype applies to .npy files only: leave it out")
+        raise location.error("is a Zarr array, but dtype applies to .npy files only: leave it out")
     try:
         # As in PyTorch, float has 32 bits.
         order = None if str(dtype_name).lower() in SHORT else np.dtype(dtype_name)
@@ -118,7 +118,7 @@ def array_as(name: str, store: Any, dtype_name: Any) -> tuple[Store, list[str]]:
     if order is None or order.newbyteorder("<") != store.dtype.newbyteorder("<"):
         to = dtype_of(name, dtype_name if order is None or order.byteorder == ">" else order)
         if NAMES.get(store.dtype.newbyteorder("<"), "") not in FROM:
-            raise place.error(
+            raise location.error(
                 f"has elements of {store.dtype}, but only floating-point numbers are cast: for others, dtype can only "
                 f"set the order of bytes, such as {store.dtype.newbyteorder('<').str}"
             )
@@ -327,12 +327,12 @@ def config_of(path: Path, dtype: np.dtype[Any] | None, new_rows: Mapping[int, in
     """Return the content of a config.json with another dtype of the tensors, and other sizes of vocabularies."""
 
     def made_of(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-        config = unique(pairs, place, "text")
+        config = unique(pairs, location, "text")
         if dtype is not None:
             config |= {key: str(dtype) for key in ("dtype", "torch_dtype") if isinstance(config.get(key), str)}
         rows = config.get("vocab_size")
         return config | ({"vocab_size": new_rows[rows]} if type(rows) is int and rows in new_rows else {})
 
-    place = JsonPath(str(path))
-    content = parse_json(path.read_bytes(), place, "text", made_of)
+    location = Location(str(path))
+    content = parse_json(path.read_bytes(), location, "text", made_of)
     return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()

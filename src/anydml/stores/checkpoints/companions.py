@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anydml.errors import ModelError
-from anydml.files.json_path import show
+from anydml.files.location import show
 from anydml.stores.checkpoints.axis import ALL, Axis
 from anydml.stores.checkpoints.known_axes import Model, Unknown, known_axis
 from anydml.text import count_noun

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anydml.files.json_path import JsonPath, show
+from anydml.files.location import Location, show
 from anydml.moves import Access, simplify
 from anydml.moves.composer import CONSTANT, INPUT, OUTPUT, Composer
 from anydml.moves.move import Lookup
@@ -254,14 +254,14 @@ class _OperandNumbers(dict[int, int]):
         return operand - CONSTANT + self._sources + 1 if operand >= CONSTANT else operand
 
 
-def add_tensor(tensors: ComposedTensors, name: str, tensor: ComposedTensor, place: JsonPath) -> None:
+def add_tensor(tensors: ComposedTensors, name: str, tensor: ComposedTensor, location: Location) -> None:
     """Add a tensor.
 
     Raises:
         ModelError: another one has this name.
     """
     if name in tensors:
-        raise place.error(f"makes a second tensor of the name {show(name)}: give it another name, or drop one")
+        raise location.error(f"makes a second tensor of the name {show(name)}: give it another name, or drop one")
     tensors[name] = tensor
 
 

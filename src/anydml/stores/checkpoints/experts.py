@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from anydml.errors import ModelError
-from anydml.files.json_path import show
+from anydml.files.location import show
 from anydml.moves.composer import Composer
 from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, slice_value, together
 from anydml.stores.checkpoints.missing_members import refused_for

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from anydml.errors import ModelError
-from anydml.files.json_path import JsonPath, names
 from anydml.files.located import locate
+from anydml.files.location import Location, names
 from anydml.stores.checkpoints.casting import config_of
 from anydml.stores.checkpoints.megatron import TRACKER
 from anydml.stores.formats.deepspeed import LATEST
@@ -44,7 +44,7 @@ def extras_beside(path: str | os.PathLike[str]) -> tuple[list[Path], list[str]]:
     elif not folder.is_dir():
         return [], []
     copied, not_copied = list[Path](), list[str]()
-    with JsonPath(str(folder)).reading():
+    with Location(str(folder)).reading():
         for entry in sorted(folder.iterdir()):
             if entry.name.startswith("."):
                 continue
@@ -61,7 +61,7 @@ def extras_beside(path: str | os.PathLike[str]) -> tuple[list[Path], list[str]]:
 
 def _is_small(folder: Path, path: Path) -> bool:
     try:
-        return file_in_folder(folder, path.name, JsonPath(str(path))).stat().st_size <= MAX_BYTES
+        return file_in_folder(folder, path.name, Location(str(path))).stat().st_size <= MAX_BYTES
     except ModelError:
         return False
 
@@ -80,9 +80,9 @@ def check_extras(name: str, extras: Extras, out: Path, is_file: bool) -> None:
     if isinstance(extras, bool):
         return
     if not locate(name, extras).is_dir():
-        raise JsonPath(str(extras)).error("is not a folder with config.json and other small files")
+        raise Location(str(extras)).error("is not a folder with config.json and other small files")
     if is_file:
-        raise JsonPath(str(out)).error("is one file, beside which no small files are copied: name a folder")
+        raise Location(str(out)).error("is one file, beside which no small files are copied: name a folder")
 
 
 def extras_for(

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from anydml.errors import ModelError
-from anydml.files.json_path import JsonPath, show
+from anydml.files.location import Location, show
 from anydml.moves.value import MAX_PIECES
 from anydml.stores.checkpoints.axis import ALL, AxisIntervals, AxisSection
 from anydml.stores.checkpoints.composed import ShardedTensor, StoredTensors
@@ -28,15 +28,15 @@ def parts_of(ranks: Sequence[Checkpoint]) -> StoredTensors:
     pieces: dict[str, list[StoredPiece]] = {}
     boxes_by_key: dict[tuple[str, tuple[int, ...]], list[_Box]] = {}
     for rank in ranks:
-        place = JsonPath(str(rank.path)) / "__metadata__" / PARTS
-        cuts_by_name = parse_json(rank.metadata.get(PARTS, "").encode("utf-8", "replace"), place, "text")
+        location = Location(str(rank.path)) / "__metadata__" / PARTS
+        cuts_by_name = parse_json(rank.metadata.get(PARTS, "").encode("utf-8", "replace"), location, "text")
         for name, store in rank.items():
             cuts = cuts_by_name.get(name) if isinstance(cuts_by_name, dict) else None
             # The text is compared, because true equals 1 in Python, but is not valid here.
             key = repr(cuts), store.shape
             if (boxes := boxes_by_key.get(key)) is None:
                 if cuts is None or not _is_cuts(cuts, store.shape):
-                    raise (place / name).error(f"must be intervals of {store.ndim} axes, not {show(cuts)}")
+                    raise (location / name).error(f"must be intervals of {store.ndim} axes, not {show(cuts)}")
                 boxes = boxes_by_key[key] = [*_boxes(cuts)]
             pieces.setdefault(name, []).extend(StoredPiece(store, *box) for box in boxes)
     checked_tensors = CheckedTensors()
@@ -111,13 +111,13 @@ def _shares(stores: Sequence[Store], axis: int, sections: Sequence[AxisSection])
     """Yield the parts of ranks, for each section of an axis."""
     total = sum(section.rank_size for section in sections)
     sizes = [store.shape[axis] for store in stores]
-    base = done = 0
+    base = joined_size = 0
     for _, rank_size, copies in sections:
         offset = base
         for rank, store in enumerate(stores):
             shape, start, start_in_part = [*store.shape], [0] * store.ndim, [0] * store.ndim
-            shape[axis], start_in_part[axis] = sizes[rank] * rank_size // total, sizes[rank] * done // total
+            shape[axis], start_in_part[axis] = sizes[rank] * rank_size // total, sizes[rank] * joined_size // total
             start[axis] = offset
             yield StoredPiece(store, tuple(start), tuple(start_in_part), tuple(shape))
             offset += shape[axis] if rank % copies == copies - 1 else 0
-        base, done = offset, done + rank_size
+        base, joined_size = offset, joined_size + rank_size

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anydml.files.json_path import show
+from anydml.files.location import show
 from anydml.stores.checkpoints.axis import ALL, COLUMNS, ROWS, Axis
 from anydml.stores.checkpoints.model_config import Heads, ModelConfig
 from anydml.stores.checkpoints.patterns import Pattern
@@ -121,8 +121,8 @@ def known_axis(name: str, model: Model) -> Axis | Unknown:
         return Unknown(f"whose rows of {sizes[-1]} elements of {name_of(tensor.dtype)} are not whole bytes")
     if len(tensor.shape) != dimensions:
         return Unknown(f"whose shape {[*tensor.shape]} should have {count_noun(dimensions, 'dimension')}")
-    if not _is_floating(tensor.dtype) and (others := _sibling_tensors(name, model)):
-        return Unknown(f"which is {tensor.dtype}, and may be packed, for there is {show(others[0])}")
+    if not _is_floating(tensor.dtype) and (siblings := _sibling_tensors(name, model)):
+        return Unknown(f"which is {tensor.dtype}, and may be packed, for there is {show(siblings[0])}")
     if not model.are_parts and model.ranks > 1 and _OF_HEADS.fullmatch(name):
         return Unknown("whose rows are groups of heads, whose number is not known", "axis = 0, heads = N")
     part = projection_of(name)

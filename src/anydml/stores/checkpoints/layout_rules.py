@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from anydml.errors import ModelError
-from anydml.files.json_path import JsonPath, names, show
+from anydml.files.location import Location, names, show
 from anydml.stores.checkpoints.axis import Axis
 from anydml.stores.checkpoints.parallel_axes import Axes
 from anydml.stores.checkpoints.patterns import Pattern
@@ -92,14 +92,14 @@ class Rule:
     """A rule of a layout: an action on the tensors whose names match.
 
     Attributes:
-        place: the place of the rule, for errors.
+        location: the location of the rule.
         match: the pattern of names; the first name of a join.
         action: the action on each tensor that matches.
         value: the value of the action.
         fields: the values of its other fields, by key.
     """
 
-    place: JsonPath
+    location: Location
     match: Pattern
     action: Action
     value: Any
@@ -122,18 +122,18 @@ def read_layout(path: Path | None) -> LayoutRules:
     """
     if path is None:
         return LayoutRules((), Axes())
-    place = JsonPath(str(path))
+    location = Location(str(path))
     try:
-        with place.reading():
+        with location.reading():
             if path.stat().st_size > MAX_BYTES:
-                raise place.error(f"is larger than {MAX_BYTES} bytes")
+                raise location.error(f"is larger than {MAX_BYTES} bytes")
             text = path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
-        raise place.error(f"is not TOML: it has a byte at {error.start} that is not UTF-8") from None
-    return parse_layout(text, place)
+        raise location.error(f"is not TOML: it has a byte at {error.start} that is not UTF-8") from None
+    return parse_layout(text, location)
 
 
-def parse_layout(text: str, place: JsonPath) -> LayoutRules:
+def parse_layout(text: str, location: Location) -> LayoutRules:
     """Parse a layout.
 
     Raises:
@@ -142,37 +142,39 @@ def parse_layout(text: str, place: JsonPath) -> LayoutRules:
     try:
         content = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise place.error(
+        raise location.error(
             f"is not TOML: {str(error).splitlines()[0] if str(error) else 'it is nested too deep'}"
         ) from None
     if unknown := [key for key in content if key not in ("rules", "axes")]:
-        raise (place / unknown[0]).error("is not a table of a layout: use [[rules]] and [[axes]]")
-    rules = [_rule(table, place_of_table) for table, place_of_table in _tables(content, "rules", place)]
-    axes = [_axis(table, place_of_table) for table, place_of_table in _tables(content, "axes", place)]
+        raise (location / unknown[0]).error("is not a table of a layout: use [[rules]] and [[axes]]")
+    rules = [_rule(table, place_of_table) for table, place_of_table in _tables(content, "rules", location)]
+    axes = [_axis(table, place_of_table) for table, place_of_table in _tables(content, "axes", location)]
     axes += [(rule.match, Axis(None)) for rule in rules if rule.action is Action.REPLICATE]
     return LayoutRules(tuple(rules), Axes(axes))
 
 
-def _tables(content: Mapping[str, Any], key: str, place: JsonPath) -> list[tuple[dict[str, Any], JsonPath]]:
+def _tables(content: Mapping[str, Any], key: str, location: Location) -> list[tuple[dict[str, Any], Location]]:
     tables = content.get(key, [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        raise (place / key).error(f"{_describe_value(tables)}, but must be a list of tables: begin each with [[{key}]]")
-    return [(table, place / key / k) for k, table in enumerate(tables)]
+        raise (location / key).error(
+            f"{_describe_value(tables)}, but must be a list of tables: begin each with [[{key}]]"
+        )
+    return [(table, location / key / k) for k, table in enumerate(tables)]
 
 
-def _pattern(pattern: Any, place: JsonPath) -> Pattern:
+def _pattern(pattern: Any, location: Location) -> Pattern:
     if not isinstance(pattern, str):
-        raise place.error(
+        raise location.error(
             f"{_describe_value(pattern)}, but must be a pattern of tensor names, such as "
             '"model.layers.{layer}.*.weight"'
         )
     try:
         return Pattern(pattern)
     except ModelError as error:
-        raise place.error(str(error)) from None
+        raise location.error(str(error)) from None
 
 
-def _rule(table: dict[str, Any], place: JsonPath) -> Rule:
+def _rule(table: dict[str, Any], location: Location) -> Rule:
     actions = [action for action in Action if action in table]
     if len(actions) != 1:
         other_keys = [key for key in table if key not in (*ACTIONS, "match")]
@@ -183,60 +185,60 @@ def _rule(table: dict[str, Any], place: JsonPath) -> Rule:
             if other_keys
             else "no action"
         )
-        raise place.error(f"has {rule}: each rule must have exactly one of {', '.join(ACTIONS)}")
+        raise location.error(f"has {rule}: each rule must have exactly one of {', '.join(ACTIONS)}")
     action = actions[0]
     check, requirement, fields, required = ACTIONS[action]
     if not check(table[action]):
-        raise (place / action).error(f"{_describe_value(table[action])}, but must be {requirement}")
+        raise (location / action).error(f"{_describe_value(table[action])}, but must be {requirement}")
     options = {key: value for key, value in table.items() if key not in (action, "match")}
     for key, value in options.items():
         if key not in fields:
-            raise (place / key).error(
+            raise (location / key).error(
                 f"is not a field of a rule with {action}: it may have match, {', '.join((action, *fields))}"
             )
         if not fields[key][0](value):
-            raise (place / key).error(f"{_describe_value(value)}, but must be {fields[key][1]}")
+            raise (location / key).error(f"{_describe_value(value)}, but must be {fields[key][1]}")
     if missing := sorted(required - {*options}):
-        raise place.error(f"has no {missing[0]}, which {action} needs: add {missing[0]}, {fields[missing[0]][1]}")
+        raise location.error(f"has no {missing[0]}, which {action} needs: add {missing[0]}, {fields[missing[0]][1]}")
     if action in WITHOUT_MATCH:
         if "match" in table:
-            raise (place / "match").error(f"is not allowed with {action}: the names in {action} select the tensors")
+            raise (location / "match").error(f"is not allowed with {action}: the names in {action} select the tensors")
         first = table[action] if isinstance(table[action], str) else table[action][0]
-        match = _pattern(first, place / action)
+        match = _pattern(first, location / action)
     else:
-        match = _pattern(table.get("match"), place / "match")
+        match = _pattern(table.get("match"), location / "match")
     texts = [table[action]] if isinstance(table[action], str) else table[action] if _are_strings(table[action]) else []
     for text in (*texts, *([options["to"]] if "to" in options else [])):
-        _pattern(text, place / action)
-    return Rule(place, match, action, table[action], options)
+        _pattern(text, location / action)
+    return Rule(location, match, action, table[action], options)
 
 
-def _axis(table: dict[str, Any], place: JsonPath) -> tuple[Pattern, Axis]:
+def _axis(table: dict[str, Any], location: Location) -> tuple[Pattern, Axis]:
     for key in table:
         if key not in ("match", "axis", "heads", "parts", "replicate"):
-            raise (place / key).error(
+            raise (location / key).error(
                 "is not a field of axes: use match with axis, and perhaps heads or parts; or match with replicate"
             )
-    match = _pattern(table.get("match"), place / "match")
+    match = _pattern(table.get("match"), location / "match")
     if "replicate" in table:
         if table != {"match": table["match"], "replicate": True}:
-            raise place.error(
+            raise location.error(
                 "has replicate and other fields: write replicate = true alone, or leave replicate out and give an axis"
             )
         return match, Axis(None)
     heads, parts = table.get("heads"), table.get("parts", 1)
     if not _is_integer(table.get("axis")):
-        raise (place / "axis").error(
+        raise (location / "axis").error(
             f"{_describe_value(table.get('axis'))}, but must be {_INTEGER[1]}: the axis that ranks share"
         )
     counts: list[Any] = heads if isinstance(heads, list) and heads else [heads]
     for count in counts:
         if count is not None and (not _is_integer(count) or count < 1):
-            raise (place / "heads").error(
+            raise (location / "heads").error(
                 f"{_describe_value(heads)}, but must be the number of heads, at least 1, or a list of such numbers"
             )
     if not _is_integer(parts) or parts < 1 or (heads is not None and parts > 1):
-        raise (place / "parts").error(
+        raise (location / "parts").error(
             f"{_describe_value(parts)}, but must be the number of parts, at least 1, and only without heads"
         )
     return match, Axis(table["axis"], tuple(heads) if isinstance(heads, list) else heads, parts)

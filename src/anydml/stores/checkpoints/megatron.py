@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from anydml.errors import ModelError
-from anydml.files.json_path import JsonPath, names, show
+from anydml.files.location import Location, names, show
 from anydml.stores.checkpoints.composed import StoredTensors
 from anydml.stores.checkpoints.joined import join_ranks
 from anydml.stores.checkpoints.known_axes import Model
@@ -55,7 +55,7 @@ def megatron_folder(folder: Path) -> Path | None:
     iteration = tracker.read_text("utf-8", "replace").strip()
     name = f"iter_{int(iteration):07}" if iteration.isdecimal() else iteration
     if Path(name).name != name or not (folder / name).is_dir():
-        raise JsonPath(str(tracker)).error(
+        raise Location(str(tracker)).error(
             f"names iteration {show(iteration)}, but there is no folder {show(name)} beside it"
         )
     return folder / name
@@ -71,18 +71,18 @@ def read_megatron(folder: Path, axes: Axes) -> tuple[StoredTensors, dict[str, Mo
     Raises:
         ModelError: files are missing or broken, or ranks do not fit each other.
     """
-    place = JsonPath(str(folder))
-    files, args = _files(folder, place)
+    location = Location(str(folder))
+    files, args = _files(folder, location)
     # Numbers of layers depend on the earlier stages.
     described_by = tuple((file.path, file.seen) for file in files.values())
     tp, pp, ep = (1 + max(numbers) for numbers in zip(*files, strict=True))
     chunks = sorted({match[1] for file in files.values() for name in file.tensors.stores
                      if (match := _MODEL.match(name))}, key=lambda text: int(text or 0))  # fmt: skip
     if not chunks or any(int(chunk or k) != k for k, chunk in enumerate(chunks)):
-        raise place.error("has no tensors under model, or not under model0, model1 and so on")
-    _check(files, args, tp, place)
+        raise location.error("has no tensors under model, or not under model0, model1 and so on")
+    _check(files, args, tp, location)
     ranks: list[dict[str, list[Store]]] = [{} for _ in range(tp)]
-    numbers = _LayerNumbers(place)
+    numbers = _LayerNumbers(location)
     left_out = dict[str, None]()
     for chunk in chunks:
         for stage in range(pp):
@@ -99,17 +99,17 @@ def read_megatron(folder: Path, axes: Axes) -> tuple[StoredTensors, dict[str, Mo
             numbers.next()
     layer_count = args.get("num_layers")
     if type(layer_count) is int and numbers.layers and layer_count not in numbers.layers.values():
-        raise place.error(f"has {count_noun(max(numbers.layers.values()), 'layer')}, but args state {layer_count}")
+        raise location.error(f"has {count_noun(max(numbers.layers.values()), 'layer')}, but args state {layer_count}")
     for rank in ranks[1:]:
         if different := sorted({*rank} ^ {*ranks[0]}):
-            raise place.error(f"has {show(different[0])} in some ranks only")
+            raise location.error(f"has {show(different[0])} in some ranks only")
     first = [{name: stores[0] for name, stores in rank.items()} for rank in ranks]
     further = {name: [*zip(*(rank[name][1:] for rank in ranks), strict=True)] for name in first[0]}
     changed_tensors, refused = join_ranks(first, axes, Model(first[0], None, tp, True), folder, further)
     return changed_tensors, refused, _remarks(files, folder, At(tp, pp, ep), [*left_out], changed_tensors)
 
 
-def _files(folder: Path, place: JsonPath) -> tuple[dict[At, TorchDict], dict[str, Any]]:
+def _files(folder: Path, location: Location) -> tuple[dict[At, TorchDict], dict[str, Any]]:
     """Return the files by rank, and the arguments of the program that wrote them.
 
     Raises:
@@ -120,16 +120,16 @@ def _files(folder: Path, place: JsonPath) -> tuple[dict[At, TorchDict], dict[str
     for match, rank_file in rank_files.items():
         files_inside = [rank_file / name for name in FILES if (rank_file / name).is_file()]
         if not files_inside:
-            raise place.error(f"has {rank_file.name}, in which there is no {FILES[0]}")
+            raise location.error(f"has {rank_file.name}, in which there is no {FILES[0]}")
         paths[match.groups()] = files_inside[0]
     files = {key: read_torch_dict(path) for key, path in paths.items()}
     args = fields_of(next(iter(files.values())).items.get("args"))
     stages, experts = (args.get(f"{kind}_model_parallel_size") for kind in ("pipeline", "expert"))
     kinds = {(second is not None, third is not None) for _, second, third in files}
     if len(kinds) > 1:
-        raise place.error(f"has folders of several kinds: {names(entry.name for entry in rank_files.values())}")
+        raise location.error(f"has folders of several kinds: {names(entry.name for entry in rank_files.values())}")
     if kinds == {(True, False)} and (stages in (None, 1)) == (experts in (None, 1)):
-        raise place.error("has folders mp_rank_00_000, and no args that state whether their second numbers are of "
+        raise location.error("has folders mp_rank_00_000, and no args that state whether their second numbers are of "
                           "stages or of experts")  # fmt: skip
     is_of_experts = kinds == {(True, False)} and stages in (None, 1)
     by_rank = {
@@ -144,13 +144,13 @@ def _files(folder: Path, place: JsonPath) -> tuple[dict[At, TorchDict], dict[str
         counts, expected_counts, ("tensor-parallel ranks", "stages", "ranks of experts"), strict=True
     ):
         if type(expected) is int and expected != count:
-            raise place.error(f"has folders of {count} {noun}, but args state {expected}: add the missing folders")
+            raise location.error(f"has folders of {count} {noun}, but args state {expected}: add the missing folders")
     if len(by_rank) != counts[0] * counts[1] * counts[2]:
-        raise place.error(f"must have {counts[0]} × {counts[1]} × {counts[2]} folders of ranks, not {len(by_rank)}")
+        raise location.error(f"must have {counts[0]} × {counts[1]} × {counts[2]} folders of ranks, not {len(by_rank)}")
     return by_rank, args
 
 
-def _check(files: Mapping[At, TorchDict], args: Mapping[str, Any], tp: int, place: JsonPath) -> None:
+def _check(files: Mapping[At, TorchDict], args: Mapping[str, Any], tp: int, location: Location) -> None:
     """Refuse tensors that ranks share, but not along an axis.
 
     Raises:
@@ -161,14 +161,16 @@ def _check(files: Mapping[At, TorchDict], args: Mapping[str, Any], tp: int, plac
     file = next(iter(files.values()))
     version = file.items.get("checkpoint_version", 0)
     if any("query_key_value" in name for name in file.tensors.stores) and version not in (2.0, 3.0):
-        raise place.error(f"has checkpoint_version {version}, in which queries, keys and values are in another order")
+        raise location.error(
+            f"has checkpoint_version {version}, in which queries, keys and values are in another order"
+        )
     groups = args.get("num_query_groups") if args.get("group_query_attention") else None
     if type(groups) is int and groups % tp:
-        raise place.error(f"has {count_noun(groups, 'group')} of queries for {tp} ranks, which have copies of them: "
+        raise location.error(f"has {count_noun(groups, 'group')} of queries for {tp} ranks, which have copies of them: "
                           "they are not joined")  # fmt: skip
     if args.get("expert_tensor_parallel_size") not in (None, tp) and args.get("num_experts"):
-        raise place.error(f"has experts that {args['expert_tensor_parallel_size']} ranks share, and other tensors that "
-                          f"{tp} do: they are not joined")  # fmt: skip
+        raise location.error(f"has experts that {args['expert_tensor_parallel_size']} ranks share, and other tensors "
+                          f"that {tp} do: they are not joined")  # fmt: skip
 
 
 class _LayerNumbers:
@@ -178,9 +180,9 @@ class _LayerNumbers:
         layers: the number of layers of earlier stages, by the prefix of their names.
     """
 
-    def __init__(self, place: JsonPath) -> None:
+    def __init__(self, location: Location) -> None:
         self.layers: dict[str, int] = {}
-        self._place, self._own, self._experts = place, dict[str, int](), dict[str, int]()
+        self._location, self._own, self._experts = location, dict[str, int](), dict[str, int]()
 
     def see(self, stage: Mapping[str, Store]) -> None:
         """Count the layers and experts of a rank in a stage.
@@ -197,7 +199,7 @@ class _LayerNumbers:
         for kind, counts in ((layers, self._own), (experts, self._experts)):
             for key, numbers in kind.items():
                 if numbers != {*range(len(numbers))} or counts.setdefault(key, len(numbers)) != len(numbers):
-                    raise self._place.error(
+                    raise self._location.error(
                         f"has a rank with numbers {min(numbers)} to {max(numbers)} of {key or 'experts'}, but all of "
                         "a stage have the same from 0 on"
                     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 
 from anydml.errors import ModelError
-from anydml.files.json_path import names, show
+from anydml.files.location import names, show
 from anydml.text import count_noun
 
 MAX_MEMBERS = 1 << 16

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
 
-from anydml.files.json_path import JsonPath
 from anydml.files.located import locate
+from anydml.files.location import Location
 from anydml.stores.formats.safetensors import parse_json
 
 MAX_BYTES = 16 << 20
@@ -105,18 +105,18 @@ def config_beside(path: str | os.PathLike[str]) -> ModelConfig | None:
     Raises:
         ModelError: config.json cannot be read, or is not an object.
     """
-    beside = locate("config.json", path)
-    folder = beside if beside.is_dir() else beside.parent
+    config_path = locate("config.json", path)
+    folder = config_path if config_path.is_dir() else config_path.parent
     config = next(
         (candidate for candidate in (folder / "config.json", folder / "params.json") if candidate.is_file()), None
     )
     if config is None:
         return None
-    place = JsonPath(str(config))
-    with place.reading():
+    location = Location(str(config))
+    with location.reading():
         if config.stat().st_size > MAX_BYTES:
-            raise place.error(f"is larger than {MAX_BYTES} bytes")
-        content = parse_json(config.read_bytes(), place, "text")
+            raise location.error(f"is larger than {MAX_BYTES} bytes")
+        content = parse_json(config.read_bytes(), location, "text")
     if not isinstance(content, dict):
-        raise place.error("is not an object")
+        raise location.error("is not an object")
     return ModelConfig(config, (content, *(inner for inner in content.values() if isinstance(inner, dict))))

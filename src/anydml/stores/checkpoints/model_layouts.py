@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from anydml.errors import AnydmlError, ModelError
-from anydml.files.json_path import JsonPath, names, show
+from anydml.files.location import Location, names, show
 from anydml.processes import start_python
 from anydml.stores.checkpoints import cached_answers, experts
 from anydml.stores.checkpoints.answers import Answer, answer_of, text_of
@@ -101,7 +101,7 @@ def converted_layout(folder: Path, to: str, is_shared: bool, tensors: ComposedTe
     trace = architecture.trace()
     preset, remarks = preset_of(to, architecture.model) if to in PRESETS else None, list[str]()
     if flat := next((name for name in tensors if name.rpartition(".")[2].lstrip("_") == "flat_param"), None):
-        raise (JsonPath(str(folder)) / flat).error(
+        raise (Location(str(folder)) / flat).error(
             "is a flat parameter of FSDP, without the names and shapes of the tensors in it: save with "
             "StateDictType.SHARDED_STATE_DICT or FULL_STATE_DICT, or cut it by a layout for anydml reshard"
         )
@@ -111,7 +111,7 @@ def converted_layout(folder: Path, to: str, is_shared: bool, tensors: ComposedTe
         composed |= {name: fused_tensors[name] for name in fused_tensors if name in architecture.shapes}
         unknown = [name for name in unknown if name in fused_tensors]
     if not composed:
-        raise JsonPath(str(folder)).error(
+        raise Location(str(folder)).error(
             f"has none of the tensors of {architecture.name}, but {names(tensors)}: the published layout, that of "
             "transformers, and one tensor per expert are read"
         )
@@ -121,7 +121,7 @@ def converted_layout(folder: Path, to: str, is_shared: bool, tensors: ComposedTe
         message = f"is without {count} of {architecture.name}, which from_pretrained would fill with random numbers"
         read = "the published layout, that of transformers, and one tensor per expert are read"
         clause = f"; it has {unknown_text}; {read}" if unknown else ""
-        raise JsonPath(str(folder)).error(f"{message}: {names(missing)}{clause}")
+        raise Location(str(folder)).error(f"{message}: {names(missing)}{clause}")
     if unknown:
         remarks.append(f"keeps {unknown_text}")
     if to == "original":

@@ -13,8 +13,8 @@ import numpy as np
 
 from anydml.errors import ModelError
 from anydml.files.addresses import Address
-from anydml.files.json_path import JsonPath
 from anydml.files.located import locate
+from anydml.files.location import Location
 from anydml.moves.composer import Composer
 from anydml.moves.value import Value
 from anydml.paths import path_text
@@ -157,7 +157,7 @@ def _changed(composed: ComposedTensors, change: Change | None, out: Path) -> Com
     """
     changed = composed if change is None else change(composed)
     if not changed:
-        raise JsonPath(str(out)).error("would have no tensor")
+        raise Location(str(out)).error("would have no tensor")
     return changed
 
 
@@ -173,7 +173,7 @@ def _place_of(
     if not isinstance(out, Address):
         return Path(path_text(name, output)), None
     if scratch is None:
-        raise JsonPath(str(out)).error("is an address: name a folder with room for it by --scratch DIR (scratch=)")
+        raise Location(str(out)).error("is an address: name a folder with room for it by --scratch DIR (scratch=)")
     upload = Upload(out, Path(path_text(name, scratch)))
     return upload.local_path, upload
 
@@ -188,7 +188,7 @@ def _metadata_for(
     """
     if out.suffix.lower() == ".gguf":
         if is_whole and ARCHITECTURE not in metadata:
-            raise JsonPath(str(out)).error(
+            raise Location(str(out)).error(
                 f"would lack {ARCHITECTURE}, sizes and the tokenizer, without which llama.cpp does not load it: "
                 "convert by its convert_hf_to_gguf.py, or let tensors be written alone by --no-extras (extras=False)"
             )
@@ -225,11 +225,11 @@ def check_output(out: Path, is_for_ranks: bool, inputs: Sequence[str | os.PathLi
         ModelError: the output has an unsupported format, would be part of an input, or must be a folder for ranks.
     """
     if out.suffix.lower() in OF_OTHERS:
-        raise JsonPath(str(out)).error(
+        raise Location(str(out)).error(
             f"would be a {out.suffix} file, which is not written: name a .safetensors, .gguf or .npz file, or a folder"
         )
     if is_for_ranks and is_one_file(out):
-        raise JsonPath(str(out)).error("is one file, but every rank gets one: name a folder")
+        raise Location(str(out)).error("is one file, but every rank gets one: name a folder")
     check_apart(inputs, out)
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from anydml.files.json_path import JsonPath, show
+from anydml.files.location import Location, show
 from anydml.stores.checkpoints.axis import Axis
 from anydml.stores.checkpoints.companions import companion
 from anydml.stores.checkpoints.known_axes import (
@@ -83,18 +83,18 @@ class Axes:
             weight, result = (name, known_axis(name, model)) if sibling is None else sibling
             if not model.says_heads and isinstance(result, Axis) and (part := projection_of(weight)) is not None:
                 self._assumed.add(part)
-        place = JsonPath(where)
+        location = Location(where)
         if isinstance(result, Unknown):
             line = line_for(name, result.line)
             hint = ", or axis = 0 in place of replicate" if dimensions and "replicate" in line else ""
-            raise place.error(
+            raise location.error(
                 f"has {show(name)}, {result.reason}: say so in a layout for anydml reshard --layout, by {line}{hint}"
             )
         if result.axis is None:
             return result
         axis = result.axis + dimensions if result.axis < 0 else result.axis
         if not 0 <= axis < dimensions:
-            raise place.error(
+            raise location.error(
                 f"has {show(name)} with {count_noun(dimensions, 'dimension')}, but ranks are to share it along axis "
                 f"{result.axis}: the axis must be {-dimensions} to {dimensions - 1}"
             )

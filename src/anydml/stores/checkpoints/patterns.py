@@ -9,7 +9,7 @@ import re
 from itertools import count as count_from
 
 from anydml.errors import ModelError
-from anydml.files.json_path import show
+from anydml.files.location import show
 
 _STAR = "_star_"
 """The prefix of the names of groups for stars."""

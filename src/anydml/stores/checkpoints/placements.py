@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anydml.errors import ModelError
-from anydml.files.json_path import names, show
+from anydml.files.location import names, show
 from anydml.moves.composer import Composer
 from anydml.moves.value import Value
 from anydml.stores.checkpoints.axis import MAX_RANKS, AxisIntervals, near_divisors

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from anydml.errors import ModelError
-from anydml.files.json_path import JsonPath, show
+from anydml.files.location import Location, show
 from anydml.moves.composer import Composer
 from anydml.stores.checkpoints.apply_rules import apply_rule
 from anydml.stores.checkpoints.axis import ALL, Axis
@@ -96,7 +96,7 @@ def preset_of(to: str, model: Any) -> LayoutRules:
         raise ModelError(f"convert: the configuration of {type(model).__name__} has no num_attention_heads")
     text = PRESETS[to].replace("{L}", "model.layers.{n}").replace("{D}", "decoder.layers.{n}")
     text = text.replace("HEADS", str(heads)).replace("GROUPS", str(groups))
-    return parse_layout(text, JsonPath(f"the layout of {to}"))
+    return parse_layout(text, Location(f"the layout of {to}"))
 
 
 def arrange(composer: Composer, tensors: ComposedTensors, to: str, layout: LayoutRules, model: Any) -> ComposedTensors:

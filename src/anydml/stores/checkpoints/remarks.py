@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from anydml.files.json_path import JsonPath, names, show
+from anydml.files.location import Location, names, show
 from anydml.stores.checkpoints.composed import StoredTensors
 from anydml.stores.checkpoints.model_config import ModelConfig, config_beside
 from anydml.stores.formats.completeness import PARTS, RANK, RANKS, SHARDING, count_in_name, remarks_on_names
@@ -160,7 +160,7 @@ def check_ends(tensors: StoredTensors, folder: Path) -> None:
     for name, rows, source in _minimum_rows(tensors, config_beside(folder)):
         if name in tensors and tensors[name].ndim and tensors[name].shape[0] < rows:
             rows_text = count_noun(tensors[name].shape[0], "row")
-            raise (JsonPath(str(folder)) / name).error(
+            raise (Location(str(folder)) / name).error(
                 f"has {rows_text} in these files, but {source} says {rows}: files are missing"
             )
 

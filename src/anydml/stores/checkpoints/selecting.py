@@ -10,7 +10,7 @@ from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from anydml.errors import ModelError
-from anydml.files.json_path import names, show
+from anydml.files.location import names, show
 from anydml.stores.checkpoints.patterns import Pattern
 from anydml.text import count_noun
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from anydml.errors import ModelError
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 from anydml.moves.value import MAX_PIECES
 from anydml.stores.checkpoints.composed import ShardedTensor
 from anydml.stores.formats.open_files import OpenFiles, read_at
@@ -66,9 +66,9 @@ def _check(
         ModelError: the pieces do not partition the tensor.
     """
     first = pieces[0].store
-    place = JsonPath(str(first.path)) / name
+    location = Location(str(first.path)) / name
     if any(piece.store.dtype != first.dtype or piece.store.ndim != first.ndim for piece in pieces):
-        raise place.error("has pieces of several dtypes or dimensions")
+        raise location.error("has pieces of several dtypes or dimensions")
     unique: dict[tuple[tuple[int, ...], tuple[int, ...]], list[int]] = {}
     for k, piece in enumerate(pieces):
         unique.setdefault((piece.start, piece.shape), []).append(k)
@@ -78,13 +78,13 @@ def _check(
     end_of_pieces = tuple(max(end[k] for end in ends) for k in range(first.ndim))
     shape = end_of_pieces if size is None else size
     if len(shape) != first.ndim or any(end > size for end, size in zip(end_of_pieces, shape, strict=True)):
-        raise place.error(f"has pieces up to {[*end_of_pieces]}, outside its shape {[*shape]}")
+        raise location.error(f"has pieces up to {[*end_of_pieces]}, outside its shape {[*shape]}")
     if sum(math.prod(piece.shape) for piece in distinct) != math.prod(shape) or _overlap(distinct, ends):
-        raise place.error(
+        raise location.error(
             f"has {count_noun(len(distinct), 'piece')}, which overlap or leave holes in shape {list(shape)}"
         )
     if len(distinct) > MAX_PIECES:
-        raise place.error(f"has {len(distinct)} pieces, but the maximum is {MAX_PIECES}")
+        raise location.error(f"has {len(distinct)} pieces, but the maximum is {MAX_PIECES}")
     return shape, groups
 
 
@@ -104,7 +104,7 @@ def _check_equal(name: str, pieces: Sequence[StoredPiece], files: OpenFiles) -> 
     """Refuse replicas that differ, because none is known to be right."""
     first = pieces[0].store
     if packed := next((piece.store for piece in pieces if piece.store.packed is not None), None):
-        raise (JsonPath(str(packed.path)) / name).error(
+        raise (Location(str(packed.path)) / name).error(
             "is compressed, so that it is not compared with that of other ranks: write it again without compression"
         )
     try:
@@ -112,7 +112,7 @@ def _check_equal(name: str, pieces: Sequence[StoredPiece], files: OpenFiles) -> 
             content = read_at(files.file(first.path), start, size)
             for rank_piece, (to, _) in zip(pieces[1:], other_runs, strict=True):
                 if read_at(files.file(rank_piece.store.path), to, size) != content:
-                    raise (JsonPath(str(rank_piece.store.path)) / name).error(
+                    raise (Location(str(rank_piece.store.path)) / name).error(
                         f"differs from {first.path}'s, but every rank has all of it: if ranks have parts of it, say "
                         "its axis"
                     )
@@ -129,5 +129,5 @@ def _runs(piece: StoredPiece) -> Iterator[tuple[int, int]]:
     first = store.offset + sum(start * step for start, step in zip(piece.inside, steps, strict=True))
     for digits in np.ndindex(*piece.shape[:last]):
         position = first + sum(digit * step for digit, step in zip(digits, steps, strict=False))
-        for done in range(0, length, COMPARED):
-            yield position + done, min(COMPARED, length - done)
+        for start in range(0, length, COMPARED):
+            yield position + start, min(COMPARED, length - start)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from anydml.errors import ModelError
-from anydml.files.json_path import show
+from anydml.files.location import show
 from anydml.stores.checkpoints.composed import Parts, StoredTensors
 from anydml.stores.formats.new_header import RankParts
 from anydml.stores.formats.store import Store
@@ -131,9 +131,9 @@ def _most_of(name: str, sizes: Sequence[int], count: int) -> int:
     ends = list(accumulate(sizes))
     low, high = max(sizes), ends[-1]
     while low < high:
-        max_size, files, done = (low + high) // 2, 0, 0
-        while files <= count and done < ends[-1]:
-            files, done = files + 1, ends[bisect_right(ends, done + max_size) - 1]
+        max_size, files, end = (low + high) // 2, 0, 0
+        while files <= count and end < ends[-1]:
+            files, end = files + 1, ends[bisect_right(ends, end + max_size) - 1]
         low, high = (max_size + 1, high) if files > count else (low, max_size)
     return low
 

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from anydml.errors import ModelError
 from anydml.files.addresses import Address
-from anydml.files.json_path import JsonPath, names, show
 from anydml.files.located import locate, real_path
+from anydml.files.location import Location, names, show
 from anydml.stores.checkpoints.composed import StoredTensors
 from anydml.stores.checkpoints.joined import join_ranks, parts_of
 from anydml.stores.checkpoints.known_axes import Model
@@ -87,7 +87,7 @@ def read_sources(
     real = [*map(real_path, located_paths)]
     repeated_path = next((path for k, path in enumerate(located_paths) if real[k] in real[:k]), None)
     if repeated_path is not None:
-        raise JsonPath(str(repeated_path)).error("is named twice: name the files of each tensor-parallel rank once")
+        raise Location(str(repeated_path)).error("is named twice: name the files of each tensor-parallel rank once")
     path = located_paths[0]
     if len(located_paths) > 1:
         return sources_of(
@@ -99,13 +99,13 @@ def read_sources(
         remarks += others_beside(folder, {file.name for file in _files_of(tensors)}, OF_TRAINING)
         return _select(Sources(tensors, {}, remarks), other_objects, unread, selection, name)
     if (files := chosen.files) and files[0].suffix == ".safetensors":
-        place = JsonPath(str(path))
-        check_numbers(files, place)
+        location = Location(str(path))
+        check_numbers(files, location)
         opened = [*map(opened_file, files)]
         is_sharded = any(key in checkpoint.metadata for checkpoint in opened for key in (RANK, SHARDING))
         if not is_sharded:
-            check_one(files, place)
-        sources = sources_of(opened if is_sharded else [join_files(path, opened, place)], axes, selection, name)
+            check_one(files, location)
+        sources = sources_of(opened if is_sharded else [join_files(path, opened, location)], axes, selection, name)
         other_files = others_beside(path, {file.name for file in files}) if is_sharded else []
         return sources._replace(remarks=[*sources.remarks, *other_files])
     remark = remark_on_rank(path) if path.is_file() else None
@@ -141,12 +141,12 @@ def sources_of(
         selection: as in `read_sources`.
         name: as in `read_sources`.
     """
-    place = JsonPath(str(opened[0].path if len(opened) == 1 else opened[0].path.parent))
+    location = Location(str(opened[0].path if len(opened) == 1 else opened[0].path.parent))
     remarks, refused = list[str](), {key: error for checkpoint in opened for key, error in checkpoint.refused.items()}
     tensors: StoredTensors
     metadata_keys = {key for checkpoint in opened for of_file in checkpoint.file_metadata.values() for key in of_file}
     if RANK in metadata_keys:
-        ranks = ranks_in_order([*_checkpoint_per_file(opened)], place)
+        ranks = ranks_in_order([*_checkpoint_per_file(opened)], location)
         tensors = parts_of(ranks)
         if (folders := len({rank.path.parent for rank in ranks})) > 1:
             remarks.append(
@@ -154,7 +154,7 @@ def sources_of(
             )
     elif SHARDING in metadata_keys:
         files = [*_checkpoint_per_file(opened)]
-        tensors = _assemble(files, place)
+        tensors = _assemble(files, location)
         check_ends(tensors, files[0].path.parent)
         remarks.append(
             f"takes the ends of tensors from {count_noun(len(files), 'file')}, which do not state whether there are "
@@ -187,9 +187,9 @@ def _join_ranks(opened: Sequence[Checkpoint], axes: Axes) -> tuple[StoredTensors
         return {name: store for checkpoint in opened for name, store in checkpoint.stores.items()}, {}, [remark]
     for rank in opened[1:]:
         if different := sorted({*rank} ^ {*opened[0]}):
-            place = JsonPath(str(rank.path))
-            raise place.error(f"and {opened[0].path} differ in {show(different[0])}: ranks have the same tensors, and "
-                              "parts of one checkpoint have none in common")  # fmt: skip
+            location = Location(str(rank.path))
+            raise location.error(f"and {opened[0].path} differ in {show(different[0])}: ranks have the same tensors, "
+                              "and parts of one checkpoint have none in common")  # fmt: skip
     check_order([checkpoint.path for checkpoint in opened])
     where, unread = opened[0].path, {name for checkpoint in opened for name in checkpoint.refused}
     ranks = [{name: store for name, store in checkpoint.stores.items() if name not in unread} for checkpoint in opened]
@@ -239,7 +239,7 @@ def check_apart(paths: Sequence[str | os.PathLike[str]], out: Path) -> None:
         if isinstance(path, Address) or not path.is_dir() or real_path(path) != real_path(out.parent):
             continue
         if any(file.suffix == ".safetensors" for file in choose_files(path, True).files):
-            raise JsonPath(str(out)).error(
+            raise Location(str(out)).error(
                 f"would be one of the files of {path}, which is an input: name another output"
             )
 
@@ -259,7 +259,7 @@ def is_in_pieces(path: Path, follow: bool = True) -> bool:
 def _checkpoint(path: Path, follow: bool) -> Checkpoint:
     checkpoint = open(path, follow)
     if not isinstance(checkpoint, Checkpoint):
-        raise JsonPath(str(path)).error("is not a checkpoint: name a .safetensors file, or a folder with such files")
+        raise Location(str(path)).error("is not a checkpoint: name a .safetensors file, or a folder with such files")
     return checkpoint
 
 
@@ -277,7 +277,7 @@ def _plain(checkpoints: Sequence[Checkpoint]) -> dict[str, str]:
     return {key: value for key, value in all_metadata.items() if key not in OWN_KEYS}
 
 
-def _assemble(files: Sequence[Checkpoint], folder: JsonPath) -> StoredTensors:
+def _assemble(files: Sequence[Checkpoint], folder: Location) -> StoredTensors:
     """Return the tensors of the pieces of a distributed checkpoint."""
     pieces: dict[str, list[StoredPiece]] = {}
     if (unsharded := next((file for file in files if SHARDING not in file.metadata), None)) is not None:
@@ -286,8 +286,8 @@ def _assemble(files: Sequence[Checkpoint], folder: JsonPath) -> StoredTensors:
         )
     check_numbers([file.path for file in files], folder)
     for file in files:
-        place = JsonPath(str(file.path)) / "__metadata__" / SHARDING
-        sharding = parse_json(file.metadata[SHARDING].encode("utf-8", "replace"), place, "text")
+        location = Location(str(file.path)) / "__metadata__" / SHARDING
+        sharding = parse_json(file.metadata[SHARDING].encode("utf-8", "replace"), location, "text")
         for name, store in file.items():
             entry = sharding.get(name) if isinstance(sharding, dict) else None
             start = entry.get("saved_offsets") if isinstance(entry, dict) else None
@@ -296,6 +296,6 @@ def _assemble(files: Sequence[Checkpoint], folder: JsonPath) -> StoredTensors:
                 or len(start) != store.ndim
                 or any(type(n) is not int or not 0 <= n < 1 << 62 for n in start)
             ):
-                raise (place / name).error(f"must have saved_offsets of {store.ndim} integers, not {show(start)}")
+                raise (location / name).error(f"must have saved_offsets of {store.ndim} integers, not {show(start)}")
             pieces.setdefault(name, []).append(StoredPiece.of_store(store, tuple(start)))
     return {name: tensor_of(name, tensor_pieces) for name, tensor_pieces in pieces.items()}

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from anydml.errors import ModelError
 from anydml.files.addresses import Address
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 from anydml.stores.checkpoints.composed import StoredTensors
 from anydml.stores.checkpoints.joined import join_ranks
 from anydml.stores.checkpoints.known_axes import Model
@@ -53,8 +53,8 @@ def is_trained(folder: Path) -> bool:
     Raises:
         ModelError: the folder refers to a folder that does not exist.
     """
-    place = JsonPath(str(folder))
-    with place.reading():
+    location = Location(str(folder))
+    with location.reading():
         return (
             (folder / METADATA).is_file()
             or any(_CONSOLIDATED.fullmatch(entry.name) for entry in folder.iterdir())
@@ -95,14 +95,14 @@ def _read_torch_distributed(distributed: DistributedContent) -> TrainingCheckpoi
 
 def _read_consolidated(folder: Path, axes: Axes) -> TrainingCheckpoint:
     """Read Meta's files of Llama, one per rank."""
-    place = JsonPath(str(folder))
+    location = Location(str(folder))
     by_rank = {int(match[1]): entry for entry in folder.iterdir() if (match := _CONSOLIDATED.fullmatch(entry.name))}
     if missing := sorted({*range(max(by_rank) + 1)} - {*by_rank}):
-        raise place.error(f"lacks the files consolidated.NN.pth of rank {', '.join(map(str, missing[:10]))}")
+        raise location.error(f"lacks the files consolidated.NN.pth of rank {', '.join(map(str, missing[:10]))}")
     ranks = [opened_file(by_rank[rank]) for rank in range(len(by_rank))]
     for rank in ranks[1:]:
         if different := sorted({*rank} ^ {*ranks[0]}):
-            raise place.error(f"has {different[0]} in {rank.path.name} or {ranks[0].path.name}, but not in both")
+            raise location.error(f"has {different[0]} in {rank.path.name} or {ranks[0].path.name}, but not in both")
     config = config_beside(folder)
     unread = {name: error for rank in ranks for name, error in rank.refused.items()}
     of_rank = [{name: store for name, store in rank.stores.items() if name not in unread} for rank in ranks]
@@ -120,7 +120,7 @@ def remark_on_rank(path: Path) -> str | None:
         ModelError: the file is of stage 3 of DeepSpeed's ZeRO, whose files contain no tensors of the model.
     """
     if (rank := rank_in_name(path)) is not None:
-        raise JsonPath(str(path)).error(f"has the parts of rank {rank} of DeepSpeed's ZeRO: name its folder")
+        raise Location(str(path)).error(f"has the parts of rank {rank} of DeepSpeed's ZeRO: name its folder")
     if isinstance(path, Address) and not path.is_listed:
         return None
     files = sorted(path.parent.iterdir())

@@ -20,7 +20,7 @@ import numpy as np
 
 from anydml.engines import open_engine
 from anydml.errors import NO_FILE, FuseError, ModelError
-from anydml.files.json_path import JsonPath, show
+from anydml.files.location import Location, show
 from anydml.moves.value import Value
 from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, together, without_unread_sources
 from anydml.stores.checkpoints.missing_members import missing_members, refused_for
@@ -90,7 +90,7 @@ class Architecture:
     """
 
     def __init__(self, folder: Path) -> None:
-        place = JsonPath(str(folder / "config.json"))
+        location = Location(str(folder / "config.json"))
         try:
             import transformers
             from transformers import conversion_mapping, core_model_loading
@@ -103,7 +103,7 @@ class Architecture:
                 f"convert: transformers' mappings cannot be read ({error}): pip install 'transformers>=5' torch"
             ) from None
         if not (folder / "config.json").is_file():
-            raise place.error(f"{NO_FILE}; it names the architecture whose tensors are to be converted")
+            raise location.error(f"{NO_FILE}; it names the architecture whose tensors are to be converted")
         self._loading = core_model_loading
         self._mapping_of = conversion_mapping.get_model_conversion_mapping
         try:
@@ -111,18 +111,18 @@ class Architecture:
             class_names = [*(config.architectures or ())]
             model_class = getattr(transformers, class_names[0], None) if class_names else transformers.AutoModel
             if model_class is None:
-                raise place.error(
+                raise location.error(
                     f"has architecture {show(class_names[0])}, which transformers {transformers.__version__} "
                     "does not have"
                 )
             if getattr(config, "quantization_config", None) is not None:
-                raise place.error("has a quantization_config: its tensors are computed from others, and not moved")
+                raise location.error("has a quantization_config: its tensors are computed from others, and not moved")
             with self._torch.device("meta"):
                 self.model = model_class(config) if class_names else model_class.from_config(config)
         except ModelError:
             raise
         except Exception as error:
-            raise place.error(f"is not a model that transformers can make: {_line(error)}") from None
+            raise location.error(f"is not a model that transformers can make: {_line(error)}") from None
         self.name = type(self.model).__name__
         self.shapes = {name: tuple(tensor.shape) for name, tensor in self.model.state_dict().items()}
         self._loaded: list[Any] = []

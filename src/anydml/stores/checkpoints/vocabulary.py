@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from anydml.errors import ModelError
-from anydml.files.json_path import names, show
+from anydml.files.location import names, show
 from anydml.moves.composer import Composer
 from anydml.moves.value import Value
 from anydml.stores.checkpoints.composed import ComposedTensors, slice_value

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 
 BLOCKS: Mapping[str, tuple[int, int]] = {
     "F4": (2, 1), "F6_E2M3": (4, 3), "F6_E3M2": (4, 3),
@@ -85,7 +85,7 @@ def not_of_format(dtype: np.dtype[Any], name: str, format_types: Iterable[str]) 
     return f"is {dtype_name}, which {name} does not support: {origin}; drop leaves it out"
 
 
-def shape_in_blocks(name: str, shape: tuple[int, ...], place: JsonPath) -> tuple[int, ...]:
+def shape_in_blocks(name: str, shape: tuple[int, ...], location: Location) -> tuple[int, ...]:
     """Convert a shape in elements to a shape in blocks.
 
     Raises:
@@ -95,13 +95,13 @@ def shape_in_blocks(name: str, shape: tuple[int, ...], place: JsonPath) -> tuple
     if count == 1:
         return shape
     if not shape or shape[-1] % count:
-        raise place.error(
+        raise location.error(
             f"has shape {[*shape]} of {name}, whose rows are not whole blocks of {count} elements: they are not moved"
         )
     return (*shape[:-1], shape[-1] // count)
 
 
-def blocks_of(name: str, shape: tuple[int, ...], place: JsonPath) -> tuple[tuple[int, ...], np.dtype[Any]]:
+def blocks_of(name: str, shape: tuple[int, ...], location: Location) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Return the shape and dtype of a tensor in blocks; if its rows are not whole blocks, the tensor is one item.
 
     Raises:
@@ -110,7 +110,7 @@ def blocks_of(name: str, shape: tuple[int, ...], place: JsonPath) -> tuple[tuple
     count, size = BLOCKS[name]
     total = math.prod(shape)
     if not shape or not shape[-1] % count or not total or total % count:
-        return shape_in_blocks(name, shape, place), DTYPES_OF_BLOCKS[name]
+        return shape_in_blocks(name, shape, location), DTYPES_OF_BLOCKS[name]
     # The title of the field keeps tensors of different shapes apart.
     return (), np.dtype([((" ".join(map(str, shape)), name), f"V{total // count * size}")])
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from anydml.files.json_path import JsonPath, names, show
+from anydml.files.location import Location, names, show
 from anydml.stores.formats.store import Checkpoint
 from anydml.text import count_noun, escape_controls
 
@@ -44,7 +44,7 @@ _SHARD = re.compile(r"shard-(?P<number>\d{1,18})-")
 """The prefix of the names of files of ``HuggingFaceStorageWriter``."""
 
 
-def check_numbers(files: Iterable[Path], place: JsonPath) -> None:
+def check_numbers(files: Iterable[Path], location: Location) -> None:
     """Check that no file is missing by the counts in names, such as ``model-00001-of-00003.safetensors``.
 
     Numbers begin at 0 or 1.
@@ -63,7 +63,7 @@ def check_numbers(files: Iterable[Path], place: JsonPath) -> None:
     for (head, of, count, tail), numbers in sets.items():
         first = 0 if 0 in numbers else 1
         if (last := max(numbers)) >= first + count:
-            raise place.error(
+            raise location.error(
                 f"has number {last} of {count_noun(count, 'file')} {head}…{tail} that begin with {first}: "
                 "files of several sets are mixed"
             )
@@ -75,16 +75,16 @@ def check_numbers(files: Iterable[Path], place: JsonPath) -> None:
             )
             is_of_ranks = _RANK.search(head) is not None
             what_to_do = "add them" if is_of_ranks else "name a single file to read it without the others"
-            raise place.error(
+            raise location.error(
                 f"has {len(numbers)} of {count_noun(count, 'file')} that their names count, and lacks {names(lost)}: "
                 f"{what_to_do}"
             )
     # The number of shards is not recorded, but their numbers have no gaps.
     if gaps := sorted({*range(1, max(shards, default=0))} - shards):
-        raise place.error(f"has files of shard {max(shards)}, but none of {', '.join(map(str, gaps[:10]))}")
+        raise location.error(f"has files of shard {max(shards)}, but none of {', '.join(map(str, gaps[:10]))}")
 
 
-def check_one(files: Iterable[Path], place: JsonPath) -> None:
+def check_one(files: Iterable[Path], location: Location) -> None:
     """Check, by names, that the files of a folder without an index do not belong to several checkpoints.
 
     Raises:
@@ -96,7 +96,7 @@ def check_one(files: Iterable[Path], place: JsonPath) -> None:
     whole_model = next((file for key, file in sets.items() if len(key) > 1 or _WHOLE.fullmatch(file.name)), None)
     if len(sets) > 1 and whole_model is not None:
         other_names = [file.name for file in sets.values() if file != whole_model]
-        raise place.error(
+        raise location.error(
             f"has {show(whole_model.name)} beside {names(other_names)}, which may be several checkpoints, and no index "
             "that says what belongs together: name the files of one, in any order; config.json and the tokenizer then "
             "come by --extras-from FOLDER (extras=) of reshard"
@@ -167,12 +167,12 @@ def check_order(ranks: Sequence[Path]) -> None:
         if len(differing := [column for column in columns if len({*column}) > 1]) == 1:
             later = next((k for k in range(1, len(ranks)) if differing[0][k] < differing[0][k - 1]), None)
             if later is not None:
-                raise JsonPath(str(ranks[later])).error(
+                raise Location(str(ranks[later])).error(
                     f"comes after {ranks[later - 1]}: name the inputs in the order of the numbers in their names"
                 )
 
 
-def ranks_in_order(files: Sequence[Checkpoint], place: JsonPath) -> list[Checkpoint]:
+def ranks_in_order(files: Sequence[Checkpoint], location: Location) -> list[Checkpoint]:
     """Return the files of ranks, by rank.
 
     Raises:
@@ -180,7 +180,7 @@ def ranks_in_order(files: Sequence[Checkpoint], place: JsonPath) -> list[Checkpo
     """
     unranked_files = [file for file in files if RANK not in file.metadata]
     if unranked_files:
-        raise place.error(
+        raise location.error(
             f"has files of ranks, and {unranked_files[0].path.name}, which is none: name only the ranks' files"
         )
     counts = {file.metadata.get(RANKS) for file in files}
@@ -191,9 +191,11 @@ def ranks_in_order(files: Sequence[Checkpoint], place: JsonPath) -> list[Checkpo
         numbers = escape_controls(", ".join(all_ranks)[:200])
         noun = "rank" if len(files) == 1 else "ranks"
         if count is None:
-            raise place.error(f"has files of {noun} {numbers} of different numbers of ranks: name the files of one set")
+            raise location.error(
+                f"has files of {noun} {numbers} of different numbers of ranks: name the files of one set"
+            )
         of = f"{noun} {numbers} of {escape_controls(count[:20])}"
-        raise place.error(
+        raise location.error(
             f"{'is' if len(files) == 1 else 'has'} {of}: name the files of all ranks, each once, or their folder"
         )
     return [by_rank[str(k)] for k in range(len(files))]

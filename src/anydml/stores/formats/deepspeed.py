@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from anydml.files.json_path import JsonPath, names, show
+from anydml.files.location import Location, names, show
 from anydml.stores.formats.pickle_reader import dict_of, sizes_of
 from anydml.stores.formats.store import Store
 from anydml.stores.formats.torch_distributed import DistributedContent
@@ -48,7 +48,7 @@ def zero_folder(folder: Path) -> Path | None:
     tag = latest.read_text("utf-8", "replace").strip()
     tagged = folder / tag
     if Path(tag).name != tag or not tagged.is_dir():
-        raise JsonPath(str(latest)).error(f"names {show(tag)}, which is not a folder beside it")
+        raise Location(str(latest)).error(f"names {show(tag)}, which is not a folder beside it")
     return tagged if any(entry.name.endswith(_OWN) for entry in tagged.iterdir()) else None
 
 
@@ -72,28 +72,30 @@ def read_zero(folder: Path) -> DistributedContent:
     Raises:
         ModelError: a file is broken or missing, or the shards are not those of the weights.
     """
-    place = JsonPath(str(folder))
-    model, shards = _files(folder, place)
+    location = Location(str(folder))
+    model, shards = _files(folder, location)
     first = model[0]
     module = first.under("module")
     if not shards:
         if first.path.name.startswith("zero_"):
-            raise place.error("has no file …_optim_states.pt, in which stage 3 of ZeRO keeps the weights")
+            raise location.error("has no file …_optim_states.pt, in which stage 3 of ZeRO keeps the weights")
         return _of_module(first, module)
-    stage, groups = _groups(shards, place)
+    stage, groups = _groups(shards, location)
     group_shapes = first.items.get("param_shapes")
     shapes = [_shapes(shape, first) for shape in (group_shapes if isinstance(group_shapes, list) else [group_shapes])]
     tensors: dict[str, tuple[tuple[int, ...], list[Place]]] = {}
     if stage == 3:
-        tensors |= _tensors_by_rank([shape for file_shapes in shapes for shape in file_shapes.items()], groups, place)
+        tensors |= _tensors_by_rank(
+            [shape for file_shapes in shapes for shape in file_shapes.items()], groups, location
+        )
     else:
         paddings = dict_of(shards[0].items.get(_STATE)).get("param_alignment_paddings")
-        tensors |= _tensors_by_group(shapes, groups, paddings, place)
+        tensors |= _tensors_by_group(shapes, groups, paddings, location)
     remarks = [
         f"takes weights of {groups[0][0].dtype} from the shards of {count_noun(len(shards), 'rank')} of ZeRO's stage "
         f"{stage}, and leaves out what else the optimizer keeps"
     ]
-    tensors |= _frozen(model, stage, place)
+    tensors |= _frozen(model, stage, location)
     remarks += _add_other_tensors(first, module, tensors, stage)
     # The shapes in the model's files determine where shards are cut.
     described_by = tuple((file.path, file.seen) for file in (*model, *shards))
@@ -103,7 +105,7 @@ def read_zero(folder: Path) -> DistributedContent:
     return DistributedContent(tensors, [], {}, remarks)
 
 
-def _files(folder: Path, place: JsonPath) -> tuple[list[TorchDict], list[TorchDict]]:
+def _files(folder: Path, location: Location) -> tuple[list[TorchDict], list[TorchDict]]:
     """Return the files of the model and of the optimizer, by rank; in stages below 3, the model has one file.
 
     Raises:
@@ -116,20 +118,20 @@ def _files(folder: Path, place: JsonPath) -> tuple[list[TorchDict], list[TorchDi
         to = model if (match := _MODEL.fullmatch(entry.name)) else shards
         match = match or _OPTIMIZER.fullmatch(entry.name)
         if match is None:
-            raise place.error(
+            raise location.error(
                 f"has {entry.name}, of experts or layers that DeepSpeed keeps apart, which are not joined"
             )
         if int(match["model"]):
-            raise place.error(
+            raise location.error(
                 f"has {entry.name}, of a second model-parallel rank: name the files mp_rank_…_model_states.pt of all "
                 "ranks in order, with the axes of a layout and only module"
             )
         to[int(match["rank"] or 0)] = entry
     for noun, by_rank in (("model", model), ("optim", shards)):
         if missing := sorted({*range(max(by_rank, default=0))} - {*by_rank}):
-            raise place.error(f"lacks the file …_{noun}_states.pt of rank {', '.join(map(str, missing[:10]))}")
+            raise location.error(f"lacks the file …_{noun}_states.pt of rank {', '.join(map(str, missing[:10]))}")
     if not model:
-        raise place.error("has no file …_model_states.pt, which tells the shapes of tensors")
+        raise location.error("has no file …_model_states.pt, which tells the shapes of tensors")
     return [*map(read_torch_dict, sorted(model.values(), key=_rank))], [
         *map(read_torch_dict, sorted(shards.values(), key=_rank))
     ]
@@ -147,7 +149,7 @@ def _of_module(file: TorchDict, tensors_of_module: Mapping[str, Store]) -> Distr
     return DistributedContent(tensors, [], refused, [remark])
 
 
-def _groups(shards: Sequence[TorchDict], place: JsonPath) -> tuple[int, list[list[Store]]]:
+def _groups(shards: Sequence[TorchDict], location: Location) -> tuple[int, list[list[Store]]]:
     """Return the stage, and for each rank the stores of each group of weights.
 
     Raises:
@@ -157,13 +159,13 @@ def _groups(shards: Sequence[TorchDict], place: JsonPath) -> tuple[int, list[lis
     stage, count = states[0].get("zero_stage"), states[0].get("partition_count")
     stage = getattr(stage, "arguments", (stage,))[0]
     if stage not in (1, 2, 3):
-        raise JsonPath(str(shards[0].path)).error(f"has zero_stage {show(stage)}, which must be 1, 2 or 3")
+        raise Location(str(shards[0].path)).error(f"has zero_stage {show(stage)}, which must be 1, 2 or 3")
     ranks = max(count) if isinstance(count, list) and count else count
     if ranks != len(shards):
-        raise place.error(f"has files …_optim_states.pt of {count_noun(len(shards), 'rank')}, which say that "
+        raise location.error(f"has files …_optim_states.pt of {count_noun(len(shards), 'rank')}, which say that "
                           f"{show(ranks)} shared the weights")  # fmt: skip
     if isinstance(count, list) and len({*count}) > 1:
-        raise place.error(
+        raise location.error(
             "has groups of weights that different numbers of ranks share, as experts, which are not joined"
         )
     groups = list[list[Store]]()
@@ -172,10 +174,10 @@ def _groups(shards: Sequence[TorchDict], place: JsonPath) -> tuple[int, list[lis
         group = rank_shard.under(key)
         flat = [group.get(str(k)) for k in range(len(group))]
         if not flat or any(store is None or store.ndim != 1 for store in flat):
-            raise JsonPath(str(rank_shard.path)).error(f"has no flat tensors under {key}")
+            raise Location(str(rank_shard.path)).error(f"has no flat tensors under {key}")
         groups.append([store for store in flat if store is not None])
     if len({(len(group), *(store.dtype for store in group)) for group in groups}) > 1:
-        raise place.error("has files …_optim_states.pt whose groups of weights are not alike")
+        raise location.error("has files …_optim_states.pt whose groups of weights are not alike")
     return stage, groups
 
 
@@ -183,18 +185,18 @@ def _shapes(group_shapes: Any, file: TorchDict) -> dict[str, tuple[int, ...]]:
     """Return the shapes of weights by name."""
     shapes = {name: sizes_of(size) for name, size in dict_of(group_shapes).items()}
     if not shapes or None in shapes.values():
-        raise JsonPath(str(file.path)).error("has no param_shapes, which tell how shards become tensors")
+        raise Location(str(file.path)).error("has no param_shapes, which tell how shards become tensors")
     return {name: shape for name, shape in shapes.items() if shape is not None}
 
 
 def _tensors_by_group(
     shapes: Sequence[Mapping[str, tuple[int, ...]]], ranks: Sequence[Sequence[Store]], paddings: Any,
-    place: JsonPath,
+    location: Location,
 ) -> dict[str, tuple[tuple[int, ...], list[Place]]]:  # fmt: skip
     """Return tensors of stages 1 and 2: concatenated over all ranks, a group has the weights one after the other."""
     shapes_of: dict[str, tuple[tuple[int, ...], list[Place]]] = {}
     if len(shapes) != len(ranks[0]):
-        raise place.error(f"has {len(ranks[0])} groups of weights, but param_shapes describe {len(shapes)}")
+        raise location.error(f"has {len(ranks[0])} groups of weights, but param_shapes describe {len(shapes)}")
     for group_number, of_group in enumerate(shapes):
         stores = [rank[group_number] for rank in ranks]
         group_gaps = (
@@ -202,24 +204,24 @@ def _tensors_by_group(
         )
         gaps = [0] * len(of_group) if group_gaps is None else list(group_gaps)
         if len(gaps) != len(of_group) or any(type(gap) is not int or not 0 <= gap < 1 << 30 for gap in gaps):
-            raise place.error(
+            raise location.error(
                 f"has {len(of_group)} weights in group {group_number}, but not as many param_alignment_paddings"
             )
         offset = 0
         for (name, shape), gap in zip(of_group.items(), gaps, strict=True):
-            shapes_of[name] = shape, [*_cut(stores, offset, shape, place / name)]
+            shapes_of[name] = shape, [*_cut(stores, offset, shape, location / name)]
             offset += math.prod(shape) + gap
         # The last rank is padded, to a multiple of twice the number of ranks.
         unit, end = 2 * len(ranks), sum(store.size for store in stores)
         if -(-offset // unit) != -(-end // unit):
-            raise place.error(
+            raise location.error(
                 f"has {end} elements in group {group_number} of weights, but their shapes add up to {offset}"
             )
     return shapes_of
 
 
 def _tensors_by_rank(
-    shapes: Sequence[tuple[str, tuple[int, ...]]], ranks: Sequence[Sequence[Store]], place: JsonPath
+    shapes: Sequence[tuple[str, tuple[int, ...]]], ranks: Sequence[Sequence[Store]], location: Location
 ) -> dict[str, tuple[tuple[int, ...], list[Place]]]:
     """Return tensors of stage 3: each rank has an equal interval of each."""
     of_tensor: dict[str, tuple[tuple[int, ...], list[Place]]] = {}
@@ -228,11 +230,11 @@ def _tensors_by_rank(
         rank_size, pieces = -(-math.prod(shape) // len(ranks)), list[Place]()
         for rank, stores in enumerate(ranks):
             start = min(rank * rank_size, math.prod(shape))
-            pieces += _cut(stores, offset, shape, place / name, start, min(start + rank_size, math.prod(shape)))
-        of_tensor[name] = shape, pieces or [*_cut(ranks[0], offset, shape, place / name)]
+            pieces += _cut(stores, offset, shape, location / name, start, min(start + rank_size, math.prod(shape)))
+        of_tensor[name] = shape, pieces or [*_cut(ranks[0], offset, shape, location / name)]
         offset += rank_size
     if wrong := next((stores for stores in ranks if sum(store.size for store in stores) != offset), None):
-        raise JsonPath(str(wrong[0].path)).error(
+        raise Location(str(wrong[0].path)).error(
             f"has {sum(store.size for store in wrong)} elements of weights, but their shapes add up to {offset} "
             "for a rank"
         )
@@ -243,7 +245,7 @@ def _cut(
     stores: Sequence[Store],
     first_element: int,
     shape: tuple[int, ...],
-    place: JsonPath,
+    location: Location,
     start: int = 0,
     stop: int | None = None,
 ) -> Iterator[Place]:
@@ -253,7 +255,7 @@ def _cut(
         stores: the stores of the elements, one after the other.
         first_element: the index of the tensor's element `start` in them.
         shape: the shape of the tensor.
-        place: the place in errors.
+        location: the location that errors name.
         start: first element, in row-major order.
         stop: end of the elements; None for the end of the tensor.
 
@@ -273,7 +275,7 @@ def _cut(
                 offset += math.prod(sizes) * store.dtype.itemsize
         base += store.size
     if base < end:
-        raise place.error(f"has shape {[*shape]}, of which the shards lack {count_noun(end - base, 'element')}")
+        raise location.error(f"has shape {[*shape]}, of which the shards lack {count_noun(end - base, 'element')}")
 
 
 def boxes(start: int, stop: int, shape: Sequence[int]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -300,7 +302,7 @@ def boxes(start: int, stop: int, shape: Sequence[int]) -> Iterator[tuple[tuple[i
 
 
 def _frozen(
-    files: Sequence[TorchDict], stage: int, place: JsonPath
+    files: Sequence[TorchDict], stage: int, location: Location
 ) -> Iterable[tuple[str, tuple[tuple[int, ...], list[Place]]]]:
     """Yield frozen weights, whose fragments ranks store beside the model."""
     frozen_shapes = files[0].items.get("frozen_param_shapes")
@@ -308,11 +310,11 @@ def _frozen(
         shape, key = sizes_of(size), f"frozen_param_fragments.{name}"
         stores = [file.tensors.stores[key] for file in files if key in file.tensors.stores]
         if shape is None or len(stores) != len(files):
-            raise (place / name).error("is not trained, and has no shape, or not a fragment of each rank")
+            raise (location / name).error("is not trained, and has no shape, or not a fragment of each rank")
         if stage < 3:
             yield name, (stores[0].shape, [(stores[0], (0,) * stores[0].ndim)])
         else:
-            yield name, (shape, [*_cut(stores, 0, shape, place / name)])
+            yield name, (shape, [*_cut(stores, 0, shape, location / name)])
 
 
 def _add_other_tensors(
@@ -348,6 +350,6 @@ def _add_other_tensors(
             buffers.append(name)
             tensors[name] = store.shape, [(store, (0,) * store.ndim)]
         else:
-            raise (JsonPath(str(file.path)) / name).error("is a weight of stage 3 of ZeRO, but in no shard: drop it")
+            raise (Location(str(file.path)) / name).error("is a weight of stage 3 of ZeRO, but in no shard: drop it")
     message = f"takes {count_noun(len(buffers), 'tensor')} from {file.path.name}, as no shard has them"
     return [f"{message}: {names(buffers)}"] if buffers else []

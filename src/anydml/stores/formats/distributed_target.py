@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 from anydml.stores.formats.block_types import not_of_format
 from anydml.stores.formats.columns import ShapeAndDtype, TensorNames, bytes_of
 from anydml.stores.formats.known_bytes import KnownBytes
@@ -70,12 +70,14 @@ def new_distributed(
         ModelError: PyTorch has no such dtype.
     """
     kinds: dict[ShapeAndDtype, int] = {}
-    kind_of = np.array([kinds.setdefault((each.shape, each.dtype), len(kinds)) for each in pieces], np.int32)
+    kind_of = np.array(
+        [kinds.setdefault((distinct.shape, distinct.dtype), len(kinds)) for distinct in pieces], np.int32
+    )
     kind, around = kind_of[piece], list[tuple[bytes, bytes]]()
     for shape, dtype in kinds:
         if dtype not in _NAMES:
             name = names.texts[tensor[np.flatnonzero(kind == kinds[shape, dtype])[0]]]
-            raise (JsonPath(str(folder)) / name).error(not_of_format(dtype, "PyTorch", DTYPES_OF_TORCH))
+            raise (Location(str(folder)) / name).error(not_of_format(dtype, "PyTorch", DTYPES_OF_TORCH))
         around.append(_bytes_around(shape, dtype, _NAMES[dtype]))
     element_bytes = bytes_of([*kinds])
     heads, tails = (np.array([len(part[k]) for part in around], np.int64) for k in (0, 1))
@@ -83,13 +85,13 @@ def new_distributed(
     distances = np.stack([-heads, element_bytes], 1)
     new_files, offset, file_pieces = list[NewFile](), np.empty(piece.size, np.int64), list[_FilePieces]()
     for file_number, (first, last) in enumerate(pairwise([0, *np.cumsum(sizes).tolist()])):
-        some = slice(first, last)
-        ends = np.cumsum(file_bytes[kind[some]])
-        offset[some] = ends - (element_bytes + tails)[kind[some]]
+        rows = slice(first, last)
+        ends = np.cumsum(file_bytes[kind[rows]])
+        offset[rows] = ends - (element_bytes + tails)[kind[rows]]
         path = folder / f"__{file_number}_0.distcp"
-        known_bytes = KnownBytes(offset[some], kind[some], distances, around_bytes, tuple(around))
+        known_bytes = KnownBytes(offset[rows], kind[rows], distances, around_bytes, tuple(around))
         new_files.append(NewFile(path, b"", int(ends[-1]) if ends.size else 0, known_bytes))
-        file_pieces.append(_FilePieces(path.name, tensor[some], piece[some], offset[some]))
+        file_pieces.append(_FilePieces(path.name, tensor[rows], piece[rows], offset[rows]))
     number_of = np.repeat(np.arange(len(new_files), dtype=np.int32), sizes)
     lengths = np.stack([heads, element_bytes, tails])[:, kind_of]
     metadata = _Metadata(names, pieces, file_pieces, lengths)

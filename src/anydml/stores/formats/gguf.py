@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from anydml.errors import ModelError
-from anydml.files.json_path import JsonPath, show
+from anydml.files.location import Location, show
 from anydml.stores.formats.block_types import DTYPES_OF_BLOCKS, not_of_format, shape_in_blocks, shape_in_elements
 from anydml.stores.formats.columns import FileTensors
 from anydml.stores.formats.safetensors import DTYPES, NAMES
@@ -95,15 +95,15 @@ class KeyText(str):
 class _Reader:
     """Reads numbers and strings of a file in sequence."""
 
-    def __init__(self, file: BinaryIO, size: int, place: JsonPath) -> None:
-        self._file, self._place = file, place
+    def __init__(self, file: BinaryIO, size: int, location: Location) -> None:
+        self._file, self._location = file, location
         self.bytes_left = size
 
     def take(self, size: int) -> bytes:
         """Read a number of bytes."""
         content = self._file.read(size) if size <= self.bytes_left else b""
         if len(content) != size:
-            raise self._place.error("ends within its header: copy or download it again")
+            raise self._location.error("ends within its header: copy or download it again")
         self.bytes_left -= size
         return content
 
@@ -115,7 +115,7 @@ class _Reader:
         """Read a string."""
         size = self.number("Q")
         if size > MAX_TEXT:
-            raise self._place.error(f"has a string of {size} bytes; the maximum is {MAX_TEXT}")
+            raise self._location.error(f"has a string of {size} bytes; the maximum is {MAX_TEXT}")
         return self.take(size).decode("utf-8", "replace")
 
     def value(self, value_type: int, depth: int = 0) -> Any:
@@ -131,7 +131,7 @@ class _Reader:
                     self.value(inner, depth + 1)
             return None
         if value_type not in _VALUES:
-            raise self._place.error(
+            raise self._location.error(
                 f"has a value of the unknown type {value_type}: the file is damaged, or newer than this version of "
                 "anydml"
             )
@@ -140,12 +140,12 @@ class _Reader:
     def skip(self, size: int) -> None:
         """Skip bytes."""
         if size > self.bytes_left:
-            raise self._place.error("ends within its header: copy or download it again")
+            raise self._location.error("ends within its header: copy or download it again")
         self._file.seek(size, 1)
         self.bytes_left -= size
 
 
-def read_gguf(path: Path, place: JsonPath) -> FileContent:
+def read_gguf(path: Path, location: Location) -> FileContent:
     """Read the header of a GGUF file: its tensors, and its keys.
 
     Raises:
@@ -153,23 +153,23 @@ def read_gguf(path: Path, place: JsonPath) -> FileContent:
     """
     size = path.stat().st_size
     with path.open("rb") as file:
-        reader = _Reader(file, size, place)
+        reader = _Reader(file, size, location)
         magic, version = reader.take(4), reader.number("I")
         if magic != b"GGUF" or version not in (2, 3):
-            raise place.error("is not a GGUF file of version 2 or 3 in little-endian order")
+            raise location.error("is not a GGUF file of version 2 or 3 in little-endian order")
         tensors, keys = reader.number("Q"), reader.number("Q")
         if tensors > MAX_TENSORS or keys > MAX_KEYS:
-            raise place.error(f"says that it has {tensors} tensors and {keys} keys: too many")
+            raise location.error(f"says that it has {tensors} tensors and {keys} keys: too many")
         metadata, texts = dict[str, Any](), dict[str, str]()
         for _ in range(keys):
             key = reader.text()
             if key in metadata:
-                raise place.error(f"has the key {show(key)} twice")
+                raise location.error(f"has the key {show(key)} twice")
             first = file.tell()
             value = metadata[key] = reader.value(reader.number("I"))
             length = file.tell() - first
             if length > MAX_VALUE:
-                raise (place / key).error(f"has {length} bytes; the maximum is {MAX_VALUE}")
+                raise (location / key).error(f"has {length} bytes; the maximum is {MAX_VALUE}")
             file.seek(first)
             texts[key] = KeyText.of(value, file.read(length))
         descriptions = []
@@ -177,14 +177,14 @@ def read_gguf(path: Path, place: JsonPath) -> FileContent:
             name = reader.text()
             rank = reader.number("I")
             if rank > MAX_DIMENSIONS:
-                raise (place / name).error(f"has {rank} dimensions; the maximum is {MAX_DIMENSIONS}")
+                raise (location / name).error(f"has {rank} dimensions; the maximum is {MAX_DIMENSIONS}")
             shape = tuple(reader.number("Q") for _ in range(rank))[::-1]
             descriptions.append((name, shape, reader.number("I"), reader.number("Q")))
         alignment = metadata.get("general.alignment", ALIGNMENT)
         if type(alignment) is not int or not 0 < alignment <= 1 << 20 or alignment & (alignment - 1):
-            raise (place / "general.alignment").error(f"must be a power of two, not {show(alignment)}")
+            raise (location / "general.alignment").error(f"must be a power of two, not {show(alignment)}")
         start = -(-(size - reader.bytes_left) // alignment) * alignment
-    stores, refused = _stores(path, descriptions, start, alignment, size, place)
+    stores, refused = _stores(path, descriptions, start, alignment, size, location)
     return FileContent(stores, texts, refused=refused)
 
 
@@ -194,23 +194,23 @@ def _stores(
     start: int,
     alignment: int,
     size: int,
-    place: JsonPath,
+    location: Location,
 ) -> tuple[dict[str, Store], dict[str, ModelError]]:
     """Return the tensors, and errors for tensors of unknown types, by name, from names, shapes, types and offsets."""
     stores, refused, ends = dict[str, Store](), dict[str, ModelError](), list[tuple[int, int, str]]()
     for name, shape, tensor_type, offset in descriptions:
         if name in stores or name in refused:
-            raise place.error(f"has {show(name)} twice")
+            raise location.error(f"has {show(name)} twice")
         try:
-            sizes, dtype = _kind(shape, tensor_type, place / name)
+            sizes, dtype = _kind(shape, tensor_type, location / name)
         except ModelError as error:
             refused[name] = error
             continue
         end = start + offset + math.prod(sizes) * dtype.itemsize
         if end >= 1 << 63 or max(shape, default=0) >= 1 << 48:
-            raise (place / name).error(f"has shape {[*shape]} at {offset}, which no file can hold")
+            raise (location / name).error(f"has shape {[*shape]} at {offset}, which no file can hold")
         if offset % alignment:
-            raise (place / name).error(
+            raise (location / name).error(
                 f"begins at byte {offset}, which is not a multiple of the alignment, {alignment}"
             )
         ends.append((start + offset, end, name))
@@ -218,18 +218,18 @@ def _stores(
     ends.sort()
     for (_, end, _), (first, _, name) in pairwise(ends):
         if first < end:
-            raise (place / name).error("overlaps the tensor before it")
+            raise (location / name).error("overlaps the tensor before it")
     if ends and (end := ends[-1][1]) > size:
-        raise place.error(f"is cut off after {size} bytes: {missing_bytes(end - size)}")
+        raise location.error(f"is cut off after {size} bytes: {missing_bytes(end - size)}")
     # Writers pad the last tensor, too. The ends of tensors of unknown types are unknown.
     if ends and not refused and size > (max_size := start + -(-(end - start) // alignment) * alignment):
-        raise place.error(
+        raise location.error(
             f"has {count_noun(size - max_size, 'byte')} behind its last tensor, which its header does not name"
         )
     return stores, refused
 
 
-def _kind(shape: tuple[int, ...], tensor_type: int, place: JsonPath) -> tuple[tuple[int, ...], np.dtype[Any]]:
+def _kind(shape: tuple[int, ...], tensor_type: int, location: Location) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Return the shape and dtype of a type, perhaps in blocks.
 
     Raises:
@@ -238,8 +238,8 @@ def _kind(shape: tuple[int, ...], tensor_type: int, place: JsonPath) -> tuple[tu
     if tensor_type in TYPES:
         return shape, TYPES[tensor_type]
     if tensor_type not in QUANTIZED:
-        raise place.error(f"is of the unknown type {tensor_type}")
-    return shape_in_blocks(QUANTIZED[tensor_type], shape, place), DTYPES_OF_BLOCKS[QUANTIZED[tensor_type]]
+        raise location.error(f"is of the unknown type {tensor_type}")
+    return shape_in_blocks(QUANTIZED[tensor_type], shape, location), DTYPES_OF_BLOCKS[QUANTIZED[tensor_type]]
 
 
 def with_file_type(metadata: Mapping[str, str], dtype: np.dtype[Any] | None) -> dict[str, str]:
@@ -256,7 +256,9 @@ def with_file_type(metadata: Mapping[str, str], dtype: np.dtype[Any] | None) -> 
     return new_metadata
 
 
-def make_gguf_header(tensors: FileTensors, metadata: Mapping[str, str], place: JsonPath) -> tuple[bytes, Numbers, int]:
+def make_gguf_header(
+    tensors: FileTensors, metadata: Mapping[str, str], location: Location
+) -> tuple[bytes, Numbers, int]:
     """Return the header of a new file, like `make_header` for safetensors files.
 
     Raises:
@@ -267,14 +269,14 @@ def make_gguf_header(tensors: FileTensors, metadata: Mapping[str, str], place: J
     descriptions, relative, end = list[bytes](), list[int](), 0
     for name, (shape, dtype) in tensors.items():
         if dtype not in type_numbers:
-            raise (place / name).error(not_of_format(dtype, "GGUF", map(str, TYPES.values())))
+            raise (location / name).error(not_of_format(dtype, "GGUF", map(str, TYPES.values())))
         if not 0 < len(shape) <= MAX_DIMENSIONS:
-            raise (place / name).error(
+            raise (location / name).error(
                 f"has shape {[*shape]}; GGUF has 1 to {MAX_DIMENSIONS} dimensions: flatten it by a layout, or leave it "
                 "out by --drop (drop=)"
             )
         if (length := len(name.encode())) > MAX_NAME:
-            raise (place / name).error(
+            raise (location / name).error(
                 f"has a name of {length} bytes; GGUF's readers take {MAX_NAME} at most: rename it by a layout"
             )
         end = -(-end // ALIGNMENT) * ALIGNMENT
@@ -287,7 +289,7 @@ def make_gguf_header(tensors: FileTensors, metadata: Mapping[str, str], place: J
         )
         end += math.prod(shape) * dtype.itemsize
     if wrong := [key for key in metadata if not key.isascii() or len(key) > MAX_KEY]:
-        raise place.error(f"cannot have the key {show(wrong[0])}: GGUF has ASCII of at most {MAX_KEY} bytes")
+        raise location.error(f"cannot have the key {show(wrong[0])}: GGUF has ASCII of at most {MAX_KEY} bytes")
     new_metadata = {key: value for key, value in metadata.items() if key != "general.alignment"}
     keys = [
         _encode_text(key)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from anydml.files.json_path import JsonPath, show
+from anydml.files.location import Location, show
 from anydml.stores.formats.hdf5_chunks import CODEC, DecodedChunk, has_bytes_of_numpy
 from anydml.stores.formats.references import Object, Range, References
 from anydml.stores.formats.zarr_metadata import DIMENSIONS
@@ -66,14 +66,14 @@ def is_hdf5(path: Path) -> bool:
     return False
 
 
-def references_of_hdf5(path: Path, place: JsonPath) -> References:
+def references_of_hdf5(path: Path, location: Location) -> References:
     """Return the byte ranges of the chunks of all datasets, with metadata of Zarr's version 2.
 
     Raises:
         ModelError: h5py is not installed, or cannot read the file.
     """
     if importlib.util.find_spec("h5py") is None:
-        raise place.error('is an HDF5 or NetCDF-4 file, which h5py reads: pip install "anydml[hdf5]"')
+        raise location.error('is an HDF5 or NetCDF-4 file, which h5py reads: pip install "anydml[hdf5]"')
     import h5py
 
     objects, refused, lost = dict[str, bytes | Object](), dict[str, str](), dict[str, list[str]]()
@@ -99,7 +99,7 @@ def references_of_hdf5(path: Path, place: JsonPath) -> References:
                         continue
                 objects |= {f"{name}/{key}".lstrip("/"): content for key, content in hdf5_objects.items()}
     except (OSError, RuntimeError) as error:
-        raise place.error(f"cannot be read by h5py: {str(error)[:200]}") from None
+        raise location.error(f"cannot be read by h5py: {str(error)[:200]}") from None
     return References(objects, refused, lost=lost)
 
 

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 from anydml.stores.formats.references import References
 
 if TYPE_CHECKING:
@@ -75,16 +75,16 @@ def snapshot_of(path: Path) -> str:
     Raises:
         ModelError: icechunk is not installed, or cannot open the repository.
     """
-    return str(_session(path, JsonPath(str(path))).snapshot_id)
+    return str(_session(path, Location(str(path))).snapshot_id)
 
 
-def references_of_icechunk(path: Path, place: JsonPath) -> References:
+def references_of_icechunk(path: Path, location: Location) -> References:
     """Return the objects of a repository.
 
     Raises:
         ModelError: icechunk is not installed, or cannot open the repository.
     """
-    session = _session(path, place)
+    session = _session(path, location)
 
     async def names() -> list[str]:
         return [name async for name in session.store.list()]
@@ -93,14 +93,14 @@ def references_of_icechunk(path: Path, place: JsonPath) -> References:
     return References(objects, version=f"snapshot {session.snapshot_id} of branch {BRANCH}")
 
 
-def require_icechunk(place: JsonPath) -> None:
+def require_icechunk(location: Location) -> None:
     """Import icechunk.
 
     Raises:
         ModelError: icechunk is not installed.
     """
     if importlib.util.find_spec("icechunk") is None:
-        raise place.error("is a repository of Icechunk, which icechunk reads and writes: pip install icechunk")
+        raise location.error("is a repository of Icechunk, which icechunk reads and writes: pip install icechunk")
 
 
 def write_icechunk(folder: Path, path: Path, names: Sequence[str]) -> None:
@@ -129,8 +129,8 @@ def write_icechunk(folder: Path, path: Path, names: Sequence[str]) -> None:
         raise OSError(0, f"cannot be written by icechunk: {_first_line(error)}", str(path)) from None
 
 
-def _session(path: Path, place: JsonPath) -> Any:
-    require_icechunk(place)
+def _session(path: Path, location: Location) -> Any:
+    require_icechunk(location)
     import icechunk
 
     try:
@@ -138,7 +138,7 @@ def _session(path: Path, place: JsonPath) -> Any:
         return icechunk.Repository.open(storage).readonly_session(BRANCH)
     except Exception as error:
         # As in `IcechunkObject`.
-        raise place.error(f"is a repository of Icechunk that cannot be opened: {_first_line(error)}") from None
+        raise location.error(f"is a repository of Icechunk that cannot be opened: {_first_line(error)}") from None
 
 
 def _wait_for(call: Coroutine[Any, Any, Any]) -> Any:

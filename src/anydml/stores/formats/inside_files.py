@@ -9,8 +9,8 @@ from typing import Any
 
 from anydml.errors import ModelError
 from anydml.files.addresses import Address
-from anydml.files.json_path import JsonPath, names
 from anydml.files.located import locate
+from anydml.files.location import Location, names
 from anydml.stores.formats.hdf5 import SUFFIXES, is_hdf5, references_of_hdf5
 from anydml.stores.formats.icechunk import is_icechunk, references_of_icechunk, snapshot_of
 from anydml.stores.formats.kerchunk import is_kerchunk, references_of_kerchunk
@@ -136,7 +136,7 @@ def locate_inside(name: str, value: object) -> Path:
     except ModelError:
         raise
     except (OSError, ValueError) as error:
-        raise JsonPath(str(placed_path)).error(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        raise Location(str(placed_path)).error(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
     return placed_path
 
 
@@ -244,5 +244,5 @@ def _read_references(file: str) -> References:
         read = _kind(path)
         if read is None:
             raise ModelError(f"{file}: holds no Zarr hierarchy")
-        cached = _KNOWN[file] = _state(path), read(path, JsonPath(file))
+        cached = _KNOWN[file] = _state(path), read(path, Location(file))
     return cached[1]

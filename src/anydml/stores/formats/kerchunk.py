@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from anydml.files.json_path import JsonPath, show
 from anydml.files.located import locate
+from anydml.files.location import Location, show
 from anydml.stores.formats.references import Range, References
 from anydml.stores.formats.safetensors import parse_json
 from anydml.stores.formats.zarr_metadata import METADATA
@@ -32,7 +32,7 @@ def is_kerchunk(path: Path) -> bool:
     return any(name.rpartition(b"/")[2].decode("latin-1") in METADATA for name in names)
 
 
-def references_of_kerchunk(path: Path, place: JsonPath) -> References:
+def references_of_kerchunk(path: Path, location: Location) -> References:
     """Return the references of a file.
 
     Paths of files that are not whole are those of the folder of the file.
@@ -40,25 +40,25 @@ def references_of_kerchunk(path: Path, place: JsonPath) -> References:
     Raises:
         ModelError: the file is broken, or has references that are computed.
     """
-    with place.reading():
-        document = parse_json(path.read_bytes(), place, "text")
+    with location.reading():
+        document = parse_json(path.read_bytes(), location, "text")
     refs = document.get("refs", document) if isinstance(document, dict) else None
     if not isinstance(refs, dict):
-        raise place.error("has no object of references")
+        raise location.error("has no object of references")
     if document.get("gen"):
-        raise place.error("has references that are computed (gen): let kerchunk write them out")
+        raise location.error("has references that are computed (gen): let kerchunk write them out")
     templates = document.get("templates") or {}
     if refs is document:
         templates = {}
     file_paths = dict[str, Path]()
     objects = dict[str, bytes | Range]()
     for name, reference in refs.items():
-        objects[name] = _object(reference, path, templates, file_paths, place / name)
+        objects[name] = _object(reference, path, templates, file_paths, location / name)
     return References(objects)
 
 
 def _object(
-    reference: Any, path: Path, templates: Mapping[str, Any], file_paths: dict[str, Path], place: JsonPath
+    reference: Any, path: Path, templates: Mapping[str, Any], file_paths: dict[str, Path], location: Location
 ) -> bytes | Range:
     """Return the bytes of an object, or the path, offset and length of the bytes."""
     if isinstance(reference, dict):
@@ -69,26 +69,26 @@ def _object(
         try:
             return base64.b64decode(reference[7:], validate=True)
         except binascii.Error as error:
-            raise place.error(f"is not base64: {error}") from None
+            raise location.error(f"is not base64: {error}") from None
     is_range = isinstance(reference, list) and len(reference) in (1, 3) and isinstance(reference[0], str)
     if not is_range or any(
         isinstance(number, bool) or not isinstance(number, int) or number < 0 for number in reference[1:]
     ):
-        raise place.error(f"must be a string, or a path with an offset and a size, not {show(reference)}")
+        raise location.error(f"must be a string, or a path with an offset and a size, not {show(reference)}")
     if reference[0] not in file_paths:
-        file_paths[reference[0]] = _path(reference[0], path, templates, place)
+        file_paths[reference[0]] = _path(reference[0], path, templates, location)
     return Range(file_paths[reference[0]], *(reference[1:] or (0, None)))
 
 
-def _path(written: str, path: Path, templates: Mapping[str, Any], place: JsonPath) -> Path:
+def _path(written: str, path: Path, templates: Mapping[str, Any], location: Location) -> Path:
     def text(match: re.Match[str]) -> str:
         template = templates.get(match[1])
         if not isinstance(template, str) or "{{" in template:
-            raise place.error(f"uses the template {show(match[1])}, which is not in templates")
+            raise location.error(f"uses the template {show(match[1])}, which is not in templates")
         return template
 
     expanded = _TEMPLATE.sub(text, written)
     if "{{" in expanded or "{%" in expanded:
-        raise place.error(f"is {show(expanded)}, a template that computes: let kerchunk write it out")
+        raise location.error(f"is {show(expanded)}, a template that computes: let kerchunk write it out")
     target = locate("references", expanded)
     return target if "://" in expanded else path.parent / target

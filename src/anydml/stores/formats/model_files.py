@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from anydml.errors import ModelError
 from anydml.files.addresses import Address
-from anydml.files.json_path import JsonPath, names, show
+from anydml.files.location import Location, names, show
 
 INDEX = ".safetensors.index.json"
 """Suffix of indexes of safetensors files; those of Hugging Face are called model.safetensors.index.json."""
@@ -82,37 +82,37 @@ def choose_files(folder: Path, follow: bool) -> ChosenFiles:
         ModelError: other programs would read other files of the folder; one is a link that leads out of it; or it is a
             pipeline of several models.
     """
-    place = JsonPath(str(folder))
-    with place.reading():
+    location = Location(str(folder))
+    with location.reading():
         entries = sorted(folder.iterdir())
-        _check_not_pipeline(entries, place)
+        _check_not_pipeline(entries, location)
         # A dangling link is a file that cannot be read.
         files = [entry for entry in entries if entry.name.endswith(".safetensors") and _is_file_or_missing(entry)]
         indexes = [entry for entry in entries if entry.name.endswith(INDEX)]
         if not indexes and not any(file.name.startswith(_OF_MODELS) for file in files):
             indexes = [entry for entry in entries if entry.name.endswith(BIN_INDEX)]
             model_files, adapters = (
-                [file_in_folder(folder, entry.name, place) for entry in entries if entry.name in usual]
+                [file_in_folder(folder, entry.name, location) for entry in entries if entry.name in usual]
                 for usual in (_WHOLE, _ADAPTERS)
             )
             files = model_files or files or adapters
-    index = _usual(indexes, place) if indexes else None
+    index = _usual(indexes, location) if indexes else None
     if index is not None:
         files = []
     elif not follow:
-        files = [file_in_folder(folder, file.name, JsonPath(str(file))) for file in files]
+        files = [file_in_folder(folder, file.name, Location(str(file))) for file in files]
     first = index or min(files, key=_rank, default=None)
-    _check_alone(None if first is None else first.name, [entry.name for entry in entries], place)
+    _check_alone(None if first is None else first.name, [entry.name for entry in entries], location)
     return ChosenFiles(index, files)
 
 
-def _check_alone(chosen: str | None, others_here: Sequence[str], place: JsonPath) -> None:
+def _check_alone(chosen: str | None, others_here: Sequence[str], location: Location) -> None:
     """Refuse a folder with several checkpoints, because programs differ in which checkpoint they read.
 
     Args:
         chosen: name of the file or index; None if those of a training program are read, where there are some.
         others_here: names of all entries of the folder.
-        place: the folder, for errors.
+        location: the folder, for errors.
 
     Raises:
         ModelError: the folder has files of another checkpoint.
@@ -128,7 +128,7 @@ def _check_alone(chosen: str | None, others_here: Sequence[str], place: JsonPath
             rivals += [name for name in others_here if name in _ADAPTERS]
     all_names = [*([] if chosen is None else [chosen]), *rivals]
     if len(all_names) > 1:
-        raise place.error(
+        raise location.error(
             f"has {show(all_names[0])} beside {names(all_names[1:])}, which may be several checkpoints: name the files "
             "of one"
         )
@@ -150,12 +150,12 @@ def _is_file_or_missing(path: Path) -> bool:
     return path.is_file() or not path.is_dir()
 
 
-def _check_not_pipeline(entries: Sequence[Path], place: JsonPath) -> None:
+def _check_not_pipeline(entries: Sequence[Path], location: Location) -> None:
     if not any(entry.name == PIPELINE for entry in entries):
         return
     models = [entry for entry in entries if entry.is_dir() and any(map(_is_of_model, entry.iterdir()))]
     if models:
-        raise place.error(
+        raise location.error(
             f"has {PIPELINE} of a pipeline of several models: name one of "
             f"{names(f'{model.name}/' for model in models)}, or a file"
         )
@@ -165,24 +165,24 @@ def _is_of_model(file: Path) -> bool:
     return file.name.startswith(_OF_MODELS) and file.suffix in (".safetensors", ".bin")
 
 
-def _usual(indexes: Sequence[Path], place: JsonPath) -> Path:
+def _usual(indexes: Sequence[Path], location: Location) -> Path:
     """Return the index of a folder: that of ``model``, or else the only one without a variant such as fp16 in its name.
 
     Raises:
         ModelError: there are several.
     """
     plain = [index for index in indexes if index.name.partition(".")[2] in (INDEX[1:], BIN_INDEX[1:])]
-    for some in ([index for index in plain if index.name == f"model{INDEX}"], plain, indexes):
-        if len(some) == 1:
-            return some[0]
-    raise place.error(f"has several indexes, {names(index.name for index in indexes)}: name one of them")
+    for candidates in ([index for index in plain if index.name == f"model{INDEX}"], plain, indexes):
+        if len(candidates) == 1:
+            return candidates[0]
+    raise location.error(f"has several indexes, {names(index.name for index in indexes)}: name one of them")
 
 
-def file_in_folder(folder: Path, written: str, place: JsonPath) -> Path:
+def file_in_folder(folder: Path, written: str, location: Location) -> Path:
     """Return a file of a folder; only links into the cache of Hugging Face's hub may lead out of the folder."""
     if isinstance(folder, Address):
         if any(part in ("", ".", "..") for part in written.split("/")) or not (folder / written).is_file():
-            raise place.error(f"is {show(written)}, which is not a file of {folder}")
+            raise location.error(f"is {show(written)}, which is not a file of {folder}")
         return folder / written
     try:
         root, path = folder.resolve(), folder / written
@@ -190,11 +190,11 @@ def file_in_folder(folder: Path, written: str, place: JsonPath) -> Path:
         cache = root.parents[1] / "blobs" if len(root.parents) > 1 else root
         is_cached = Path(written).name == written and path.is_symlink() and real.parent == cache
         if not is_cached and not real.is_relative_to(root):
-            raise place.error(f"is {show(written)}, which leaves the folder {root}")
+            raise location.error(f"is {show(written)}, which leaves the folder {root}")
         if not real.is_file():
-            raise place.error(f"is {show(written)}, which is not a file in {root}")
+            raise location.error(f"is {show(written)}, which is not a file in {root}")
     except ModelError:
         raise
     except (OSError, ValueError, RuntimeError) as error:
-        raise place.error(f"is {show(written)}, which is not a path: {error}") from None
+        raise location.error(f"is {show(written)}, which is not a path: {error}") from None
     return path

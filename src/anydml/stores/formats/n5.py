@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from anydml.files.json_path import JsonPath, show
+from anydml.files.location import Location, show
 from anydml.stores.formats.references import Range, References
 from anydml.stores.formats.safetensors import parse_json
 from anydml.stores.formats.store import state_of
@@ -64,14 +64,14 @@ def state_of_n5(path: Path) -> tuple[Any, ...]:
     return tuple((str(file), *state_of(file.stat())) for file in itertools.chain.from_iterable(walked))
 
 
-def references_of_n5(path: Path, place: JsonPath) -> References:
+def references_of_n5(path: Path, location: Location) -> References:
     """Return the byte ranges of the blocks of all arrays, with metadata of Zarr's version 3.
 
     Raises:
         ModelError: attributes are broken.
     """
     objects, refused = dict[str, bytes | Range](), dict[str, str]()
-    with place.reading():
+    with location.reading():
         for name, node_attributes in _nodes(path, ""):
             start = f"{name}/".lstrip("/")
             if not _is_array(node_attributes):
@@ -87,7 +87,7 @@ def references_of_n5(path: Path, place: JsonPath) -> References:
                 continue
             objects |= {f"{start}{key}": content for key, content in array_objects.items()}
     if "" in refused:
-        raise place.error(refused[""])
+        raise location.error(refused[""])
     return References(objects, refused, remark=REMARK)
 
 
@@ -99,9 +99,9 @@ def _nodes(path: Path, name: str) -> Iterator[tuple[str, Json]]:
     """Yield groups and arrays by relative path, with their attributes."""
     attributes: Any = {}
     if (file := path / name / ATTRIBUTES).is_file():
-        attributes = parse_json(file.read_bytes(), JsonPath(str(file)), "text")
+        attributes = parse_json(file.read_bytes(), Location(str(file)), "text")
         if not isinstance(attributes, dict):
-            raise JsonPath(str(file)).error("is not a JSON object")
+            raise Location(str(file)).error("is not a JSON object")
     yield name, attributes
     if not _is_array(attributes):
         for entry in sorted((path / name).iterdir()):

@@ -9,7 +9,7 @@ from json.encoder import encode_basestring
 
 import numpy as np
 
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 from anydml.stores.formats.block_types import name_of, not_of_format, shape_in_elements
 from anydml.stores.formats.columns import FileTensors, TensorNames, digits_of, escape_json
 from anydml.stores.formats.safetensors import MAX_HEADER, METADATA, NAMES, PARTS_OF_BYTES
@@ -88,7 +88,7 @@ class NewHeader:
 
 
 def make_header(
-    tensors: FileTensors, metadata: Mapping[str, str], place: JsonPath, ranks: RankParts | None = None
+    tensors: FileTensors, metadata: Mapping[str, str], location: Location, ranks: RankParts | None = None
 ) -> tuple[NewHeader, Numbers, int]:
     """Return the header of a new file.
 
@@ -97,7 +97,7 @@ def make_header(
     Args:
         tensors: the tensors of the file.
         metadata: strings by name.
-        place: the place in errors.
+        location: the location that errors name.
         ranks: the parts of a rank that the tensors are.
 
     Returns:
@@ -112,11 +112,11 @@ def make_header(
         dtype_name = name_of(dtype) if name_of(dtype) in PARTS_OF_BYTES else NAMES.get(dtype)
         if dtype_name is None:
             name = tensors.names.texts[tensors.name[np.flatnonzero(tensors.kind == tensor_number)[0]]]
-            raise (place / name).error(not_of_format(dtype, "safetensors", NAMES.values()))
+            raise (location / name).error(not_of_format(dtype, "safetensors", NAMES.values()))
         entries.append(f'{{"dtype":"{dtype_name}","shape":{_encode(shape_in_elements(shape, dtype))},"data_offsets":')
     texts = tensors.names.texts
     if METADATA in texts and texts.index(METADATA) in tensors.name:
-        raise place.error(f"cannot have a tensor called {METADATA}")
+        raise location.error(f"cannot have a tensor called {METADATA}")
     encoded = ""
     if metadata or ranks:
         encoded = f"{_encode(METADATA)}:{_encode(dict(metadata))[:-1]}"
@@ -130,7 +130,7 @@ def make_header(
         length, count = length + len(encoded.encode()) + (ranks.size + 1 if ranks else 0) + 1, count + 1
     length += max(0, count - 1) + len("{}")
     if length > MAX_HEADER - PAGE:
-        raise place.error(f"would have a header of {length} bytes; the maximum is {MAX_HEADER}: write several files")
+        raise location.error(f"would have a header of {length} bytes; the maximum is {MAX_HEADER}: write several files")
     length += -(8 + length) % PAGE
     offsets = np.empty(order.size, np.int64)
     offsets[order] = 8 + length + starts

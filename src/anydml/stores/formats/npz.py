@@ -10,7 +10,7 @@ from typing import BinaryIO, NamedTuple
 
 from anydml.errors import ModelError
 from anydml.files import npy
-from anydml.files.json_path import JsonPath, show
+from anydml.files.location import Location, show
 from anydml.stores.formats.packed import DeflatedEntry
 from anydml.stores.formats.store import FileContent, Store, reader_of
 
@@ -67,13 +67,13 @@ class FileSection(io.RawIOBase):
 
 
 def entries(
-    path: Path, place: JsonPath, start: int = 0, length: int | None = None, may_be_packed: bool = False
+    path: Path, location: Location, start: int = 0, length: int | None = None, may_be_packed: bool = False
 ) -> dict[str, ZipEntry]:
     """Return the entries of a zip file, by name.
 
     Args:
         path: the zip file, or a file that contains one.
-        place: the place in errors.
+        location: the location that errors name.
         start: offset of the zip file in that file.
         length: the size of the file in bytes; None if it extends to the end of the file.
         may_be_packed: whether entries may be compressed.
@@ -81,64 +81,68 @@ def entries(
     Raises:
         ModelError: the file is not a zip file, is broken, or has an entry with encryption or unsupported compression.
     """
-    with place.reading():
-        return _entries(path, place, start, length, may_be_packed)
+    with location.reading():
+        return _entries(path, location, start, length, may_be_packed)
 
 
-def _entries(path: Path, place: JsonPath, start: int, length: int | None, may_be_packed: bool) -> dict[str, ZipEntry]:
+def _entries(
+    path: Path, location: Location, start: int, length: int | None, may_be_packed: bool
+) -> dict[str, ZipEntry]:
     entries: dict[str, ZipEntry] = {}
     try:
         size = path.stat().st_size - start if length is None else length
         with path.open("rb") as outer, zipfile.ZipFile(file := FileSection(outer, start, size)) as archive:
             infos = archive.infolist()
             if len(infos) > MAX_ENTRIES:
-                raise place.error(f"has {len(infos)} entries; the maximum is {MAX_ENTRIES}")
+                raise location.error(f"has {len(infos)} entries; the maximum is {MAX_ENTRIES}")
             for entry in infos:
                 # Not by is_dir(), which fails for an empty name.
                 if entry.filename.endswith("/"):
                     continue
                 if "/code/__torch__" in entry.filename:
-                    raise place.error("is a model of TorchScript: save the state_dict() of torch.jit.load(…) instead")
+                    raise location.error(
+                        "is a model of TorchScript: save the state_dict() of torch.jit.load(…) instead"
+                    )
                 is_packed = may_be_packed and entry.compress_type == zipfile.ZIP_DEFLATED
                 if not (is_packed or entry.compress_type == zipfile.ZIP_STORED) or entry.flag_bits & 1:
                     how = "encrypted, or compressed in another way than by deflate" if may_be_packed else (
                         "compressed or encrypted")  # fmt: skip
-                    raise place.error(f"has {show(entry.filename)}, which is {how}: write it again without compression")
+                    raise location.error(
+                        f"has {show(entry.filename)}, which is {how}: write it again without compression"
+                    )
                 file.seek(entry.header_offset)
                 local = file.read(_LOCAL.size)
                 if entry.filename in entries:
-                    raise place.error(f"has two entries named {show(entry.filename)}")
+                    raise location.error(f"has two entries named {show(entry.filename)}")
                 if len(local) < _LOCAL.size or local[:4] != b"PK\x03\x04":
                     at = f"byte {entry.header_offset}, where no entry begins"
-                    raise place.error(f"lists {show(entry.filename)} at {at}")
+                    raise location.error(f"lists {show(entry.filename)} at {at}")
                 _, name, extra = _LOCAL.unpack(local)
                 offset = entry.header_offset + _LOCAL.size + name + extra
                 if (not is_packed and entry.file_size != entry.compress_size) or offset + entry.compress_size > size:
-                    raise place.error(f"has {show(entry.filename)}, which is longer than the file")
+                    raise location.error(f"has {show(entry.filename)}, which is longer than the file")
                 if is_packed:
-                    location = start + offset, entry.compress_size, entry.file_size, entry.CRC
-                    entries[entry.filename] = ZipEntry(
-                        0, entry.file_size, DeflatedEntry(path, entry.filename, *location)
-                    )
+                    extent = start + offset, entry.compress_size, entry.file_size, entry.CRC
+                    entries[entry.filename] = ZipEntry(0, entry.file_size, DeflatedEntry(path, entry.filename, *extent))
                 else:
                     entries[entry.filename] = ZipEntry(start + offset, entry.file_size)
     except ModelError:
         raise
     except (zipfile.BadZipFile, NotImplementedError, struct.error, ValueError, OverflowError) as error:
-        raise place.error(f"is not a zip file that can be read: {str(error)[:200]}") from None
+        raise location.error(f"is not a zip file that can be read: {str(error)[:200]}") from None
     return entries
 
 
-def read_npz(path: Path, place: JsonPath) -> FileContent:
+def read_npz(path: Path, location: Location) -> FileContent:
     """Return the arrays of a .npz file; arrays of Python objects and of records are refused one by one.
 
     Raises:
         ModelError: the file is broken, or its compression is not NumPy's.
     """
     stores, refused = dict[str, Store](), dict[str, ModelError]()
-    for name, entry in entries(path, place, may_be_packed=True).items():
+    for name, entry in entries(path, location, may_be_packed=True).items():
         if not name.endswith(".npy"):
-            raise (place / name).error("is not a .npy file, but every entry of a .npz file must be one")
+            raise (location / name).error("is not a .npy file, but every entry of a .npz file must be one")
         first = None
         if entry.packed is not None:
             first = bytearray(min(entry.size, npy.MAX_START))
@@ -146,7 +150,7 @@ def read_npz(path: Path, place: JsonPath) -> FileContent:
                 entry.packed.fill(memoryview(first), 0, reader_of(file))
         tensor_name = name.removesuffix(".npy")
         try:
-            header = npy.read_header(path, place / name, entry.offset, entry.size, first)
+            header = npy.read_header(path, location / name, entry.offset, entry.size, first)
         except ModelError as error:
             if error.rule != npy.ELEMENTS:
                 raise

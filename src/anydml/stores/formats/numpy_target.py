@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.lib import format as npy_format
 
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 from anydml.stores.formats.block_types import is_of_blocks, not_of_format
 from anydml.stores.formats.columns import FileTensors, ShapeAndDtype
 from anydml.stores.formats.known_bytes import KnownBytes
@@ -49,25 +49,25 @@ class NpzHeaders(NamedTuple):
     checksums: Numbers
 
 
-def npy_header(shape: tuple[int, ...], dtype: np.dtype[Any], place: JsonPath) -> bytes:
+def npy_header(shape: tuple[int, ...], dtype: np.dtype[Any], location: Location) -> bytes:
     """Return the bytes before the elements of an array in C order.
 
     Raises:
         ModelError: the format has no such dtype.
     """
     if holds_strings(dtype):
-        raise place.error("cannot hold strings of variable length: name a folder such as x.zarr")
+        raise location.error("cannot hold strings of variable length: name a folder such as x.zarr")
     if not is_numpy_dtype(dtype):
         can = "a .safetensors file can" if dtype in NAMES else "elements must be numbers, strings or plain bytes"
         message = not_of_format(dtype, "NumPy", ()) if is_of_blocks(dtype) else f"cannot store dtype {dtype}: {can}"
-        raise place.error(message)
+        raise location.error(message)
     stream = io.BytesIO()
     header = {"descr": npy_format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
     npy_format.write_array_header_1_0(stream, header)
     return stream.getvalue()
 
 
-def npz_headers(tensors: FileTensors, place: JsonPath) -> NpzHeaders:
+def npz_headers(tensors: FileTensors, location: Location) -> NpzHeaders:
     """Lay out arrays contiguously.
 
     Raises:
@@ -78,9 +78,9 @@ def npz_headers(tensors: FileTensors, place: JsonPath) -> NpzHeaders:
     directory_size = end = 0
     for number, (name, kind) in enumerate(tensors.items()):
         if (length := len(name.encode())) > MAX_NAME:
-            raise (place / name).error(f"has a name of {length} bytes; a zip file has at most {MAX_NAME}")
+            raise (location / name).error(f"has a name of {length} bytes; a zip file has at most {MAX_NAME}")
         if (head := heads.get(kind)) is None:
-            head = heads[kind] = npy_header(*kind, place / name)
+            head = heads[kind] = npy_header(*kind, location / name)
         size = len(head) + math.prod(kind[0]) * kind[1].itemsize
         starts[number], start = end, end + len(_before(name, size, end))
         offsets[number] = start + len(head)

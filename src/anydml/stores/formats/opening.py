@@ -11,7 +11,7 @@ from typing import Any
 from anydml.errors import NO_FILE, ModelError, nothing_at
 from anydml.files import npy
 from anydml.files.addresses import Address
-from anydml.files.json_path import JsonPath, names, show
+from anydml.files.location import Location, names, show
 from anydml.stores.argument_checks import checked
 from anydml.stores.formats.completeness import (
     RANK,
@@ -71,92 +71,94 @@ def open(path: str | os.PathLike[str], follow: bool = True) -> Any:  # read as a
         ((2, 3), dtype('float32'))
     """
     located_path = locate_inside("open", path)
-    place = JsonPath(str(located_path))
+    location = Location(str(located_path))
     if isinstance(located_path, Address):
-        return _elsewhere(located_path, place)
+        return _elsewhere(located_path, location)
     try:
         is_folder, is_file = located_path.is_dir(), located_path.is_file()
     except (OSError, ValueError) as error:
-        raise place.error(f"is not a path: {error}") from None
+        raise location.error(f"is not a path: {error}") from None
     if is_folder:
-        return open_zarr(located_path) if is_zarr(located_path) else _folder(located_path, place, follow)
+        return open_zarr(located_path) if is_zarr(located_path) else _folder(located_path, location, follow)
     if not is_file:
-        raise place.error("is not a file" if located_path.exists() else nothing_at(located_path))
+        raise location.error("is not a file" if located_path.exists() else nothing_at(located_path))
     if located_path.name.lower().endswith(".npy"):
-        with place.reading():
+        with location.reading():
             state = file_state(located_path)
-        header = npy.read_header(located_path, place)
+        header = npy.read_header(located_path, location)
         return Store(located_path, "", header.shape, header.dtype, header.offset, header.order, seen=state)
     if located_path.suffix.lower() in READERS:
         return opened_file(located_path)
     if located_path.name.endswith((INDEX, BIN_INDEX)):
-        return _read_indexed(located_path, place)
+        return _read_indexed(located_path, location)
     if located_path.name == METADATA:
-        raise place.error(_DISTRIBUTED)
-    raise place.error(
+        raise location.error(_DISTRIBUTED)
+    raise location.error(
         f"{_NOT_READ}, also in .zip, .json (kerchunk), {', '.join(HDF5_SUFFIXES)}; write it as one of these"
     )
 
 
-def _elsewhere(path: Address, place: JsonPath) -> Store | ZarrStore | Checkpoint:
+def _elsewhere(path: Address, location: Location) -> Store | ZarrStore | Checkpoint:
     """Open an address."""
-    with place.reading():
+    with location.reading():
         if path.suffix.lower() == ".npy" and path.is_file():
             state = file_state(path)
-            header = npy.read_header(path, place)
+            header = npy.read_header(path, location)
             return Store(path, "", header.shape, header.dtype, header.offset, header.order, seen=state)
         if path.suffix.lower() in READERS and path.is_file():
             return opened_file(path)
         if path.name.endswith((INDEX, BIN_INDEX)) and path.is_file():
-            return _read_indexed(path, place)
+            return _read_indexed(path, location)
         if is_zarr(path):
             return open_zarr(path)
         if not isinstance(path, PathInFile) and path.is_dir():
             suffixes = (METADATA, INDEX, BIN_INDEX, *READERS)
             if any(entry.name.lower().endswith(suffixes) for entry in path.iterdir()):
-                return _folder(path, place, True)
+                return _folder(path, location, True)
         if isinstance(path, PathInFile) and (reason := path.references.refused.get(path.key)) is not None:
-            raise place.error(f"cannot be read: it {reason}")
+            raise location.error(f"cannot be read: it {reason}")
         if path.is_file():
             of_others = f"; copy others, such as .zip and {HDF5_SUFFIXES[0]}, to this machine first"
-            raise place.error(f"{_NOT_READ}{'' if isinstance(path, PathInFile) else of_others}")
+            raise location.error(f"{_NOT_READ}{'' if isinstance(path, PathInFile) else of_others}")
         if not path.exists():
-            raise place.error(NO_FILE)
+            raise location.error(NO_FILE)
         if (path / "snapshots").is_dir() and (path / "manifests").is_dir():
-            raise place.error("is a repository of Icechunk, which is read on this machine's disks alone: copy it there")
+            raise location.error(
+                "is a repository of Icechunk, which is read on this machine's disks alone: copy it there"
+            )
         if (path / "attributes.json").is_file():
-            raise place.error(N5)
-    raise place.error("has no metadata of Zarr: name the folder of an array in it")
+            raise location.error(N5)
+    raise location.error("has no metadata of Zarr: name the folder of an array in it")
 
 
-def _folder(path: Path, place: JsonPath, follow: bool) -> Checkpoint:
+def _folder(path: Path, location: Location, follow: bool) -> Checkpoint:
     index, files = choose_files(path, follow)
     if index is not None:
-        checkpoint = _read_indexed(index, JsonPath(str(index)))
+        checkpoint = _read_indexed(index, Location(str(index)))
         # transformers and diffusers read a file of such a name first.
         for name in ("model.safetensors", index.name.removesuffix(".index.json")):
             if path / name not in checkpoint.file_metadata and (path / name).is_file():
-                raise place.error(
+                raise location.error(
                     f"has {show(name)} beside {show(index.name)}, which does not name it: name one of the two"
                 )
         return checkpoint
-    with place.reading():
+    with location.reading():
         entries = sorted(path.iterdir())
     if not files:
         files = [entry for entry in entries if entry.suffix.lower() == ".gguf" and count_in_name(entry) > 1]
         # Two models, such as two quantizations, are not one checkpoint.
         files = files if len({set_of(file) for file in files}) == 1 else []
     if not files and (path / METADATA).is_file():
-        raise place.error(_DISTRIBUTED)
+        raise location.error(_DISTRIBUTED)
     if not files:
-        raise place.error(_what_is_in(entries))
-    check_numbers(files, place)
+        raise location.error(_what_is_in(entries))
+    check_numbers(files, location)
     opened = [*map(opened_file, files)]
     if not any(key in checkpoint.metadata for checkpoint in opened for key in (RANK, SHARDING)):
-        check_one(files, place)
-    merged = join_files(path, opened, place)
+        check_one(files, location)
+    merged = join_files(path, opened, location)
     if any(RANK in checkpoint.metadata for checkpoint in opened):
-        ranks_in_order(opened, place)
+        ranks_in_order(opened, location)
     return merged
 
 
@@ -201,12 +203,12 @@ def opened_file(path: Path) -> Checkpoint:
     Raises:
         ModelError: the file is broken, or of no format with several arrays.
     """
-    place = JsonPath(str(path))
+    location = Location(str(path))
     if path.suffix.lower() not in READERS:
-        raise place.error(f"is not a file of tensors: expected one of {', '.join(READERS)}")
-    with place.reading():
+        raise location.error(f"is not a file of tensors: expected one of {', '.join(READERS)}")
+    with location.reading():
         state = file_state(path)
-        checkpoint = READERS[path.suffix.lower()](path, place)
+        checkpoint = READERS[path.suffix.lower()](path, location)
     for store in checkpoint.stores.values():
         store.seen = state
     return Checkpoint(
@@ -219,7 +221,7 @@ def opened_file(path: Path) -> Checkpoint:
     )
 
 
-def join_files(path: Path, files: Iterable[Checkpoint], place: JsonPath) -> Checkpoint:
+def join_files(path: Path, files: Iterable[Checkpoint], location: Location) -> Checkpoint:
     """Return the tensors of several files as one checkpoint, in the order of the files.
 
     Raises:
@@ -231,7 +233,7 @@ def join_files(path: Path, files: Iterable[Checkpoint], place: JsonPath) -> Chec
     refused: dict[str, ModelError] = {}
     for file in files:
         if (repeated := next(filter(stores.__contains__, file.stores), None)) is not None:
-            raise place.error(
+            raise location.error(
                 f"has tensor {show(repeated)} in both {stores[repeated].path.name} and {file.path.name}: leave one "
                 "out, or, if these are ranks, name all files, in order, as inputs of anydml reshard, which joins them"
             )
@@ -242,7 +244,7 @@ def join_files(path: Path, files: Iterable[Checkpoint], place: JsonPath) -> Chec
     return Checkpoint(path, stores, JoinedMetadata(path, by_file), by_file, other_objects, refused)
 
 
-READERS: Mapping[str, Callable[[Path, JsonPath], FileContent]] = {
+READERS: Mapping[str, Callable[[Path, Location], FileContent]] = {
     ".safetensors": read_safetensors,
     ".pt": read_torch,
     ".pth": read_torch,
@@ -254,22 +256,22 @@ READERS: Mapping[str, Callable[[Path, JsonPath], FileContent]] = {
 """Readers of files of several arrays, by suffix."""
 
 
-def _read_indexed(index: Path, place: JsonPath) -> Checkpoint:
-    with place.reading():
+def _read_indexed(index: Path, location: Location) -> Checkpoint:
+    with location.reading():
         if index.stat().st_size > MAX_HEADER:
-            raise place.error(f"is larger than {MAX_HEADER} bytes")
-        content = parse_json(index.read_bytes(), place, "text")
+            raise location.error(f"is larger than {MAX_HEADER} bytes")
+        content = parse_json(index.read_bytes(), location, "text")
     weight_map = content.get("weight_map") if isinstance(content, dict) else None
     if not isinstance(weight_map, dict):
         message = "is missing" if weight_map is None else f"is {show(weight_map)}"
-        raise (place / "weight_map").error(f"{message}, but must be an object with the file of each tensor")
+        raise (location / "weight_map").error(f"{message}, but must be an object with the file of each tensor")
     files: dict[str, Path] = {}
     texts: dict[str, str] = {}
     for name, written in weight_map.items():
         if not isinstance(written, str):
-            raise (place / "weight_map" / name).error(f"must be a file's name, not {show(written)}")
+            raise (location / "weight_map" / name).error(f"must be a file's name, not {show(written)}")
         if written not in files:
-            files[written] = file_in_folder(index.parent, written, place / "weight_map" / name)
+            files[written] = file_in_folder(index.parent, written, location / "weight_map" / name)
         # One string per file, not one per tensor.
         weight_map[name] = texts.setdefault(written, written)
     missing = list[str]()
@@ -284,11 +286,11 @@ def _read_indexed(index: Path, place: JsonPath) -> Checkpoint:
                     del weight_map[name]
             yield file
 
-    merged = join_files(index.parent, opened(), place)
+    merged = join_files(index.parent, opened(), location)
     for name, written in weight_map.items():
-        raise (place / "weight_map" / name).error(f"is {show(written)}, which has no tensor of this name")
+        raise (location / "weight_map" / name).error(f"is {show(written)}, which has no tensor of this name")
     if missing:
-        raise (place / "weight_map").error(
+        raise (location / "weight_map").error(
             f"does not have {names(missing)}, which the files have: add them, or name the files instead of the folder"
         )
     return merged

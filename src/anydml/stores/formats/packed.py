@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 
 STEP = 1 << 20
 """Maximum numbers of bytes that are read, and that are decoded, at once."""
@@ -47,7 +47,7 @@ class DeflatedEntry:
 
     def __init__(self, path: Path, name: str, offset: int, size: int, length: int, checksum: int) -> None:
         self._said = path, name, offset, size, length, checksum
-        self._place = JsonPath(str(path)) / name
+        self._location = Location(str(path)) / name
         self._offset, self._size, self._length, self._checksum = offset, size, length, checksum
         self._lock = threading.Lock()
         self._points = [_Point(zlib.decompressobj(-zlib.MAX_WBITS), 0, 0, 0)]
@@ -74,13 +74,13 @@ class DeflatedEntry:
             self._fill_from_here(view, offset, read)
 
     def _fill_from_here(self, view: memoryview, offset: int, read: Read) -> None:
-        done = 0
-        while done < len(view):
-            first = offset + done - (self._now.decoded - len(self._data))
-            part = self._data[first : first + len(view) - done]
-            view[done : done + len(part)] = part
-            done += len(part)
-            if done < len(view):
+        position = 0
+        while position < len(view):
+            first = offset + position - (self._now.decoded - len(self._data))
+            part = self._data[first : first + len(view) - position]
+            view[position : position + len(part)] = part
+            position += len(part)
+            if position < len(view):
                 self._decode(read)
 
     def _copy(self, number: int) -> _Point:
@@ -98,13 +98,13 @@ class DeflatedEntry:
         try:
             self._data = decoder.decompress(waiting, STEP)
         except zlib.error as error:
-            raise self._place.error(f"cannot be unpacked: {error}") from None
+            raise self._location.error(f"cannot be unpacked: {error}") from None
         decoded, checksum = decoded + len(self._data), zlib.crc32(self._data, checksum)
         is_over = decoder.eof or not (waiting or self._data)
         if decoded > self._length or (is_over and decoded < self._length):
-            raise self._place.error(f"has not the {self._length} bytes of its declared unpacked size")
+            raise self._location.error(f"has not the {self._length} bytes of its declared unpacked size")
         if decoded == self._length and checksum != self._checksum:
-            raise self._place.error("is broken: its CRC-32 is not the one that the file says")
+            raise self._location.error("is broken: its CRC-32 is not the one that the file says")
         self._now = _Point(decoder, consumed, decoded, checksum)
         if decoded >= self._points[-1].decoded + APART:
             self._points.append(self._now._replace(decoder=decoder.copy()))

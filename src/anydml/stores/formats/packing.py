@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 from anydml.files.addresses import Address
-from anydml.files.json_path import JsonPath, names
+from anydml.files.location import Location, names
 from anydml.files.modes import folder_permissions, narrow
 from anydml.stores.formats.icechunk import require_icechunk, write_icechunk
 from anydml.stores.formats.zarr_metadata import GROUP_FILES
@@ -31,44 +31,46 @@ def is_packed(path: Path) -> bool:
     return path.suffix.lower() in (ZIP, ICECHUNK)
 
 
-def check_packed(path: Path, version: int, place: JsonPath) -> None:
+def check_packed(path: Path, version: int, location: Location) -> None:
     """Refuse outputs that cannot be packed.
 
     Args:
         path: the path of the output.
         version: the version of Zarr's format.
-        place: names the output in errors.
+        location: names the output in errors.
 
     Raises:
         ModelError: a library is missing, Icechunk does not have this version, or it is an address.
     """
     if is_packed(path) and isinstance(path, Address):
-        raise place.error(
+        raise location.error(
             "would be one file or repository at an address: write it to this machine, and copy it there; or name a "
             "folder such as x.zarr"
         )
     if path.suffix.lower() == ICECHUNK:
-        require_icechunk(place)
+        require_icechunk(location)
         if version != 3:
-            raise place.error("would be a repository of Icechunk, which has version 3 of Zarr alone: --zarr-format 3")
+            raise location.error(
+                "would be a repository of Icechunk, which has version 3 of Zarr alone: --zarr-format 3"
+            )
 
 
-def check_replaced(path: Path, array_file: re.Pattern[str], place: JsonPath) -> None:
+def check_replaced(path: Path, array_file: re.Pattern[str], location: Location) -> None:
     """Refuse to replace a file that is not a zip store of Zarr arrays and groups only.
 
     Args:
         path: the path of the output.
         array_file: names that files of an array have, relative to its folder.
-        place: names the output in errors.
+        location: names the output in errors.
 
     Raises:
         ModelError: the file is of another kind.
     """
     if path.suffix.lower() == ICECHUNK:
-        raise place.error("exists already, and repositories are not replaced: name another")
+        raise location.error("exists already, and repositories are not replaced: name another")
     if not path.is_file() or not is_zip_store(path):
-        raise place.error("is not a zip store of Zarr, and is not replaced: name another, or remove it first")
-    with place.reading(), zipfile.ZipFile(path) as file:
+        raise location.error("is not a zip store of Zarr, and is not replaced: name another, or remove it first")
+    with location.reading(), zipfile.ZipFile(path) as file:
         all_names = [name for name in file.namelist() if not name.endswith("/")]
         node_types = {name: _kind(file, name) for name in all_names}
     arrays = {name.rpartition("/")[0] for name, node_type in node_types.items() if node_type == "array"}
@@ -76,7 +78,7 @@ def check_replaced(path: Path, array_file: re.Pattern[str], place: JsonPath) -> 
         name for name, node_type in node_types.items() if node_type is None and not _is_inside(name, arrays, array_file)
     ]
     if foreign:
-        raise place.error(f"has {names(foreign)} beside arrays and groups of Zarr; it is not replaced: name another")
+        raise location.error(f"has {names(foreign)} beside arrays and groups of Zarr; it is not replaced: name another")
 
 
 def _kind(file: zipfile.ZipFile, name: str) -> str | None:

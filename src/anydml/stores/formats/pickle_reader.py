@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO, NamedTuple
 
 from anydml.errors import ModelError
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 
 MAX_BYTES = 64 << 20
 """Maximum size in bytes of a pickle beside tensors."""
@@ -95,15 +95,15 @@ _LITERALS = frozenset(
 _NOTHING = frozenset(("PROTO", "FRAME"))
 
 
-def read_pickle(content: bytes, place: JsonPath, max_bytes: int = MAX_BYTES) -> Any:
+def read_pickle(content: bytes, location: Location, max_bytes: int = MAX_BYTES) -> Any:
     """Return the content of a pickle: numbers, strings, lists, tuples, and objects of the classes of this module.
 
     Raises:
         ModelError: the pickle is broken, or too large.
     """
     if len(content) > max_bytes:
-        raise place.error(f"has a pickle of more than {max_bytes} bytes")
-    with _refusing(place):
+        raise location.error(f"has a pickle of more than {max_bytes} bytes")
+    with _refusing(location):
         return _Machine().run(content)
 
 
@@ -128,18 +128,18 @@ class _BoundedReader:
         self._left -= size
 
 
-def next_pickle(file: BinaryIO, place: JsonPath) -> Any:
+def next_pickle(file: BinaryIO, location: Location) -> Any:
     """Return the content of the next pickle in a file, as `read_pickle` does, and advance the file behind it.
 
     Raises:
         ModelError: the pickle is broken, or too large.
     """
-    with _refusing(place):
+    with _refusing(location):
         return _Machine().run(_BoundedReader(file, MAX_BYTES))
 
 
 @contextmanager
-def _refusing(place: JsonPath) -> Iterator[None]:
+def _refusing(location: Location) -> Iterator[None]:
     """Refuse broken pickles.
 
     Raises:
@@ -150,7 +150,7 @@ def _refusing(place: JsonPath) -> Iterator[None]:
     except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError, MemoryError) as error:
         if isinstance(error, ModelError):
             raise
-        raise place.error("has a pickle that is broken") from None
+        raise location.error("has a pickle that is broken") from None
 
 
 class _Machine:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 from anydml.stores.formats.npz import FileSection
 from anydml.stores.formats.open_files import OpenFiles, read_at
 from anydml.stores.formats.store import FileContent, Store
@@ -61,12 +61,12 @@ class PieceReader(OpenFiles):
         super().__init__()
         self._known: dict[int, list[_ParsedPiece]] = {}
 
-    def read(self, path: Path, place: JsonPath, start: int, length: int) -> FileContent | Store:
+    def read(self, path: Path, location: Location, start: int, length: int) -> FileContent | Store:
         """Return the tensor of a piece; a cached piece with equal headers saves parsing.
 
         Args:
             path: the path of the file.
-            place: the place in errors.
+            location: the location that errors name.
             start: the start of the piece in the file.
             length: the length of the piece.
 
@@ -88,7 +88,7 @@ class PieceReader(OpenFiles):
             )
             if has_equal_headers and _without_checksums(directory) == kind.directory:
                 return replace(kind.store, path=path, offset=start + kind.store.offset)
-        tensor = read_torch(path, place, start, length)
+        tensor = read_torch(path, location, start, length)
         if (
             len(tensor.stores) == 1
             and not tensor.refused

@@ -16,7 +16,7 @@ import ml_dtypes
 import numpy as np
 
 from anydml.errors import ModelError
-from anydml.files.json_path import JsonPath, show
+from anydml.files.location import Location, show
 from anydml.stores.formats.block_types import blocks_of
 from anydml.stores.formats.store import FileContent, Store
 from anydml.text import missing_bytes
@@ -68,41 +68,41 @@ ENTRY = ("dtype", "shape", "data_offsets")
 """Names of the fields of a tensor's object, in the usual order."""
 
 
-def read_safetensors(path: Path, place: JsonPath) -> FileContent:
+def read_safetensors(path: Path, location: Location) -> FileContent:
     """Read the header of a safetensors file: its tensors, in file order, and its metadata.
 
     Raises:
         ModelError: the file cannot be read, the header is not JSON of the format, or tensors overlap, leave gaps, or
             do not end with the file.
     """
-    with place.reading(), path.open("rb") as file:
+    with location.reading(), path.open("rb") as file:
         size = file.seek(0, 2)
         file.seek(0)
         length = int.from_bytes(file.read(8), "little")
         if not size:
-            raise place.error("is not a safetensors file: it is empty")
+            raise location.error("is not a safetensors file: it is empty")
         if size < 8 or (length > size - 8 and (length > MAX_HEADER or file.read(1) not in (b"", b"{"))):
-            raise place.error(f"is not a safetensors file: {size} bytes cannot hold a header of {length}")
+            raise location.error(f"is not a safetensors file: {size} bytes cannot hold a header of {length}")
         if length > size - 8:
-            raise place.error(f"is cut off within its header, of which {missing_bytes(length - size + 8)}")
+            raise location.error(f"is cut off within its header, of which {missing_bytes(length - size + 8)}")
         if length > MAX_HEADER:
-            raise place.error(f"has a header of {length} bytes, but the maximum is {MAX_HEADER}")
+            raise location.error(f"has a header of {length} bytes, but the maximum is {MAX_HEADER}")
         text = file.read(length)
 
     def refuse(constant: str) -> None:
-        raise place.error(f"has a header that is not JSON: it says {constant}")
+        raise location.error(f"has a header that is not JSON: it says {constant}")
 
-    content = parse_json(text, place, "header", _compact(), refuse)
+    content = parse_json(text, location, "header", _compact(), refuse)
     del text
     content = content.pairs if isinstance(content, _Entry) else content
     if not isinstance(content, tuple):
-        raise place.error(f"has a header that is not an object, but {show(content)}")
+        raise location.error(f"has a header that is not an object, but {show(content)}")
     try:
-        entries = unique(content, place, "header")
+        entries = unique(content, location, "header")
         metadata_entry = entries.pop(METADATA, None)
         # As in the safetensors library, null means no metadata.
-        metadata = {} if metadata_entry is None else _metadata(_plain(metadata_entry, place), place / METADATA)
-        stores, refused = _stores(path, entries, 8 + length, size, place)
+        metadata = {} if metadata_entry is None else _metadata(_plain(metadata_entry, location), location / METADATA)
+        stores, refused = _stores(path, entries, 8 + length, size, location)
         further = (
             (name, key)
             for name, metadata_entry in entries.items()
@@ -111,7 +111,7 @@ def read_safetensors(path: Path, place: JsonPath) -> FileContent:
         )
         return FileContent(stores, metadata, [f"{name}.{key}" for name, key in further if key not in ENTRY], refused)
     except RecursionError:
-        raise place.error("has a header that is nested too deep") from None
+        raise location.error("has a header that is nested too deep") from None
 
 
 class _Entry(NamedTuple):
@@ -155,7 +155,7 @@ def _compact() -> Callable[[Sequence[tuple[str, Any]]], tuple[Any, ...]]:
 
 def parse_json(
     text: bytes,
-    place: JsonPath,
+    location: Location,
     noun: str,
     made_of: Callable[[Sequence[tuple[str, Any]]], Any] | None = None,
     constant: Callable[[str], Any] | None = None,
@@ -164,7 +164,7 @@ def parse_json(
 
     Args:
         text: the JSON.
-        place: the place in errors.
+        location: the place in errors.
         noun: a noun for it, for errors.
         made_of: converts the names and values of each object; by default `unique`, which returns a dict.
         constant: converts NaN, Infinity and -Infinity, which only Python's JSON has; by default to a float.
@@ -173,7 +173,7 @@ def parse_json(
         ModelError: the text is not JSON, an object repeats a name, it is nested too deep, or it has half a
             surrogate pair, which is not a character and cannot be written.
     """
-    hook = made_of or (lambda pairs: unique(pairs, place, noun))
+    hook = made_of or (lambda pairs: unique(pairs, location, noun))
     try:
         document = json.loads(text.decode("utf-8"), object_pairs_hook=hook, parse_constant=constant)
         if b"\\u" in text:
@@ -181,21 +181,21 @@ def parse_json(
     except ModelError:
         raise
     except RecursionError:
-        raise place.error(f"has a {noun} that is nested too deep") from None
+        raise location.error(f"has a {noun} that is nested too deep") from None
     except UnicodeEncodeError as error:
         half = f"\\u{ord(error.object[error.start]):04x}"
-        raise place.error(f"has a {noun} with {half} alone, which is not a character") from None
+        raise location.error(f"has a {noun} with {half} alone, which is not a character") from None
     except UnicodeDecodeError as error:
-        raise place.error(f"has a {noun} that is not UTF-8 at byte {error.start}") from None
+        raise location.error(f"has a {noun} that is not UTF-8 at byte {error.start}") from None
     except json.JSONDecodeError as error:
         message = f"is not JSON: {error.msg.removesuffix(' starting at')} at character {error.pos}"
-        raise place.error(message if noun == "text" else f"has a {noun} that {message}") from None
+        raise location.error(message if noun == "text" else f"has a {noun} that {message}") from None
     except ValueError:
-        raise place.error(f"has a {noun} with a number of too many digits") from None
+        raise location.error(f"has a {noun} with a number of too many digits") from None
     return document
 
 
-def unique(pairs: Sequence[tuple[str, Any]], place: JsonPath, noun: str) -> dict[str, Any]:
+def unique(pairs: Sequence[tuple[str, Any]], location: Location, noun: str) -> dict[str, Any]:
     """Return an object of JSON.
 
     Raises:
@@ -205,114 +205,116 @@ def unique(pairs: Sequence[tuple[str, Any]], place: JsonPath, noun: str) -> dict
     if len(mapping) != len(pairs):
         earlier_keys: set[str] = set()
         repeated_key = next(key for key, _ in pairs if key in earlier_keys or earlier_keys.add(key))  # type: ignore[func-returns-value]
-        raise place.error(f"has {show(repeated_key)} twice in its {noun}")
+        raise location.error(f"has {show(repeated_key)} twice in its {noun}")
     return mapping
 
 
-def _plain(value: Any, place: JsonPath) -> Any:
+def _plain(value: Any, location: Location) -> Any:
     """Return a parsed value with dicts in place of tuples of pairs."""
     value = value.pairs if isinstance(value, _Entry) else value
     if isinstance(value, tuple):
-        return unique([(name, _plain(inner, place)) for name, inner in value], place, "header")
-    return [_plain(inner, place) for inner in value] if isinstance(value, list) else value
+        return unique([(name, _plain(inner, location)) for name, inner in value], location, "header")
+    return [_plain(inner, location) for inner in value] if isinstance(value, list) else value
 
 
-def _metadata(metadata: Any, place: JsonPath) -> dict[str, str]:
+def _metadata(metadata: Any, location: Location) -> dict[str, str]:
     if not isinstance(metadata, dict):
-        raise place.error(f"must be an object, not {show(metadata)}")
+        raise location.error(f"must be an object, not {show(metadata)}")
     for key, value in metadata.items():
         if not isinstance(value, str):
-            raise (place / key).error(f"must be a string, not {show(value)}")
+            raise (location / key).error(f"must be a string, not {show(value)}")
     return metadata
 
 
 def _stores(
-    path: Path, entries: dict[str, Any], start: int, size: int, place: JsonPath
+    path: Path, entries: dict[str, Any], start: int, size: int, location: Location
 ) -> tuple[dict[str, Store], dict[str, ModelError]]:
     """Return the tensors, and errors for tensors whose elements are not whole bytes, by name."""
     kinds: dict[str, tuple[np.dtype[Any] | None, str, tuple[int, ...], int]] = {}
     rows = []
     for name, entry in entries.items():
-        (dtype, shape, key), first, last = entry if isinstance(entry, _Entry) else _fields(entry, place, name)
+        (dtype, shape, key), first, last = entry if isinstance(entry, _Entry) else _fields(entry, location, name)
         if (kind := kinds.get(key)) is None:
-            kind = kinds[key] = _kind(_plain(dtype, place), _plain(shape, place), place / name)
+            kind = kinds[key] = _kind(_plain(dtype, location), _plain(shape, location), location / name)
         rows.append((first, last, name, kind))
     rows.sort(key=itemgetter(0, 1))
     stores, refused, end = dict[str, Store](), dict[str, ModelError](), 0
     for first, last, name, (dtype, said_dtype, shape, count) in rows:
         if not 0 <= first <= last:
-            raise _not_rising([first, last], place / name)
+            raise _not_rising([first, last], location / name)
         if last - first != count:
-            raise (place / name).error(
+            raise (location / name).error(
                 f"has {last - first} bytes, which do not fit shape {list(shape)} of {said_dtype}"
             )
         if first != end:
             reason = "overlaps the tensor before it" if first < end else "leaves a hole before it"
-            raise (place / name).error(f"begins at byte {first}, which {reason}: {end} is next")
+            raise (location / name).error(f"begins at byte {first}, which {reason}: {end} is next")
         end = last
         if dtype is not None:
             stores[name] = Store(path, name, shape, dtype, start + first)
             continue
         try:
-            stores[name] = Store(path, name, *blocks_of(said_dtype, shape, place / name), start + first)
+            stores[name] = Store(path, name, *blocks_of(said_dtype, shape, location / name), start + first)
         except ModelError as error:
             refused[name] = error
     if start + end > size:
-        raise place.error(f"is cut off after {size} bytes: {missing_bytes(start + end - size)}")
+        raise location.error(f"is cut off after {size} bytes: {missing_bytes(start + end - size)}")
     if start + end < size:
-        raise place.error(f"has {size - start} bytes of tensors, but its header lists {end}; copy or download it again")
+        raise location.error(
+            f"has {size - start} bytes of tensors, but its header lists {end}; copy or download it again"
+        )
     return stores, refused
 
 
-def _fields(entry: Any, place: JsonPath, name: str) -> _Entry:
+def _fields(entry: Any, location: Location, name: str) -> _Entry:
     """Return the entry of an object with further fields, or with its fields in another order."""
-    fields = _plain(entry, place)
+    fields = _plain(entry, location)
     # Like the safetensors library, ignore keys that are not in the format.
     ends = fields.get("data_offsets") if isinstance(fields, dict) and {*fields} >= {*ENTRY} else None
     if not isinstance(ends, list) or len(ends) != 2 or any(type(number) is not int for number in ends):
-        raise _incomplete_error(fields, place / name)
+        raise _incomplete_error(fields, location / name)
     dtype, shape = fields["dtype"], fields["shape"]
     # The text is compared, because equal values, such as true and 1, may not both be valid.
     return _Entry((dtype, shape, f"{dtype!r} {shape!r}"), *ends)
 
 
-def _incomplete_error(entry: Any, place: JsonPath) -> ModelError:
+def _incomplete_error(entry: Any, location: Location) -> ModelError:
     """Return the error of an incomplete entry."""
     if not isinstance(entry, dict):
-        return place.error(f"must be an object, not {show(entry)}")
+        return location.error(f"must be an object, not {show(entry)}")
     if missing := [key for key in ENTRY if key not in entry]:
-        return place.error(f"has no {missing[0]}")
-    return _not_rising(entry["data_offsets"], place)
+        return location.error(f"has no {missing[0]}")
+    return _not_rising(entry["data_offsets"], location)
 
 
-def _not_rising(offsets: Any, place: JsonPath) -> ModelError:
+def _not_rising(offsets: Any, location: Location) -> ModelError:
     is_pair = isinstance(offsets, list) and len(offsets) == 2
     shown = f"{show(offsets[0])} and {show(offsets[1])}" if is_pair else show(offsets)
-    return (place / "data_offsets").error(f"must be two integers from 0 in ascending order, not {shown}")
+    return (location / "data_offsets").error(f"must be two integers from 0 in ascending order, not {shown}")
 
 
-def _kind(name: Any, sizes: Any, place: JsonPath) -> tuple[np.dtype[Any] | None, str, tuple[int, ...], int]:
+def _kind(name: Any, sizes: Any, location: Location) -> tuple[np.dtype[Any] | None, str, tuple[int, ...], int]:
     """Return an entry's dtype, its name, the shape and the bytes, which fit 64 bits, as in the safetensors library.
 
     The dtype is None if elements are not whole bytes.
     """
     if not isinstance(name, str) or (name not in DTYPES and name not in PARTS_OF_BYTES):
-        raise (place / "dtype").error(f"must be one of {', '.join(DTYPES)}, not {show(name)}")
-    dtype, shape = DTYPES.get(name), _sizes(sizes, place / "shape")
+        raise (location / "dtype").error(f"must be one of {', '.join(DTYPES)}, not {show(name)}")
+    dtype, shape = DTYPES.get(name), _sizes(sizes, location / "shape")
     count = PARTS_OF_BYTES[name] if dtype is None else dtype.itemsize * 8
     for extent in shape:
         count *= extent
         if count >= 1 << 67:
-            raise (place / "shape").error(f"is {show(sizes)}, whose bytes 64 bits cannot count")
+            raise (location / "shape").error(f"is {show(sizes)}, whose bytes 64 bits cannot count")
     if count % 8:
-        raise (place / "shape").error(f"is {show(sizes)}, whose elements of {name} are not whole bytes")
+        raise (location / "shape").error(f"is {show(sizes)}, whose elements of {name} are not whole bytes")
     return dtype, name, shape, count // 8
 
 
-def _sizes(sizes: Any, place: JsonPath) -> tuple[int, ...]:
+def _sizes(sizes: Any, location: Location) -> tuple[int, ...]:
     if not isinstance(sizes, list) or len(sizes) > MAX_DIMENSIONS:
-        raise place.error(f"must be an array of at most {MAX_DIMENSIONS} sizes, not {show(sizes)}")
+        raise location.error(f"must be an array of at most {MAX_DIMENSIONS} sizes, not {show(sizes)}")
     for axis, value in enumerate(sizes):
         if type(value) is not int or not 0 <= value < 1 << 63:
-            raise (place / axis).error(f"must be an integer from 0, not {show(value)}")
+            raise (location / axis).error(f"must be an integer from 0, not {show(value)}")
     return tuple(sizes)

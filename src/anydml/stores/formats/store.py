@@ -16,7 +16,7 @@ import numpy as np
 
 from anydml.errors import BindingError, ModelError
 from anydml.files.addresses import Address
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 from anydml.stores.formats.block_types import name_of, shape_in_elements
 from anydml.stores.formats.chunk_grid import ChunkGrid
 from anydml.stores.formats.packed import DeflatedEntry, Read
@@ -68,7 +68,7 @@ def reader_of(file: BinaryIO) -> Read:
     def read(view: memoryview, offset: int) -> None:
         file.seek(offset)
         if file.readinto(view) != len(view):  # type: ignore[attr-defined]
-            raise JsonPath(file.name).error("has become shorter since it was opened")
+            raise Location(file.name).error("has become shorter since it was opened")
 
     return read
 
@@ -194,10 +194,10 @@ class Store(StoredArray):
         Raises:
             ModelError: the file cannot be read, or has changed.
         """
-        place = JsonPath(str(self.path))
+        location = Location(str(self.path))
         read = np.empty(self.layout.shape, self.dtype if self.stored is None else self.stored)
         view = read.reshape(-1).view(np.uint8).data
-        with place.reading(), self._opened(place) as fill:
+        with location.reading(), self._opened(location) as fill:
             if self.packed is not None:
                 self.packed.fill(view, self.offset, fill)
             else:
@@ -206,17 +206,17 @@ class Store(StoredArray):
         return result if self.order is None else result.transpose(np.argsort(self.order))
 
     @contextmanager
-    def _opened(self, place: JsonPath) -> Iterator[Read]:
+    def _opened(self, location: Location) -> Iterator[Read]:
         """Open the file, or the object at an address, for reading."""
         path = self.path
         if isinstance(path, Address):
             if self.seen not in (None, path.state()):
-                raise place.error("has changed since it was opened: open it again")
+                raise location.error("has changed since it was opened: open it again")
             yield partial(_read_elsewhere, path)
             return
         with path.open("rb") as file:
             if self.seen not in (None, state_of(os.fstat(file.fileno()))):
-                raise place.error("has changed since it was opened: open it again")
+                raise location.error("has changed since it was opened: open it again")
             yield reader_of(file)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
@@ -235,7 +235,7 @@ def _read_elsewhere(path: Address, view: memoryview, offset: int) -> None:
         part = view[first : first + REQUEST_BYTES]
         data, _ = path.read_range(offset + first, offset + first + len(part))
         if len(data) != len(part):
-            raise JsonPath(str(path)).error("has become shorter since it was opened")
+            raise Location(str(path)).error("has become shorter since it was opened")
         part[:] = data
 
 

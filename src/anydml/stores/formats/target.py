@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from anydml.files.addresses import Address, check_written
-from anydml.files.json_path import JsonPath
 from anydml.files.located import locate
+from anydml.files.location import Location
 from anydml.stores.argument_checks import Kind, checked
 from anydml.stores.formats.chunk_grid import ChunkGrid
 from anydml.stores.formats.columns import FileTensors, Later, content_bytes
@@ -136,50 +136,52 @@ def create(
         (2, 3)
     """
     located_path = locate("create", path)
-    place, suffix = JsonPath(str(located_path)), located_path.suffix.lower()
-    _check_address(located_path, place)
+    location, suffix = Location(str(located_path)), located_path.suffix.lower()
+    _check_address(located_path, location)
     if suffix == ".zarr":
         own_shape = getattr(like, "shape", None) if shape is None else shape
         own_dtype = getattr(like, "dtype", None) if dtype is None else dtype
         if metadata or own_shape is None or isinstance(own_shape, Mapping) or own_dtype is None:
-            raise place.error("is a Zarr array: it needs one shape and one dtype, or an array that it is like")
-        own_sizes, element = _sizes(own_shape, place), _dtype(own_dtype, place)
+            raise location.error("is a Zarr array: it needs one shape and one dtype, or an array that it is like")
+        own_sizes, element = _sizes(own_shape, location), _dtype(own_dtype, location)
         return new_zarr(located_path, own_sizes, element, chunks, like, codec, None, shards, zarr_format)
     of_zarr = {"chunks": chunks, "codec": codec, "shards": shards, "zarr_format": zarr_format}
     if given := [name for name, value in of_zarr.items() if value is not None]:
-        raise place.error(f"is not a Zarr array, and only those have {given[0]}: use a name that ends in .zarr")
+        raise location.error(f"is not a Zarr array, and only those have {given[0]}: use a name that ends in .zarr")
     if suffix == ".npy":
         if metadata:
-            raise place.error("is a .npy file, which has no metadata")
+            raise location.error("is a .npy file, which has no metadata")
         own_shape = getattr(like, "shape", None) if shape is None else shape
         own_dtype = getattr(like, "dtype", None) if dtype is None else dtype
         if own_shape is None or isinstance(own_shape, Mapping) or own_dtype is None:
-            raise place.error("needs one shape and one dtype, or one array that it is like")
-        return new_npy(located_path, _sizes(own_shape, place), _dtype(own_dtype, place))
+            raise location.error("needs one shape and one dtype, or one array that it is like")
+        return new_npy(located_path, _sizes(own_shape, location), _dtype(own_dtype, location))
     if suffix not in (".safetensors", ".gguf", ".npz"):
-        raise place.error("must end with .npy, .npz, .safetensors, .gguf or .zarr, which selects the format")
+        raise location.error("must end with .npy, .npz, .safetensors, .gguf or .zarr, which selects the format")
     arrays = like if isinstance(like, Mapping) else {}
     shapes = {name: array.shape for name, array in arrays.items()} if shape is None else shape
     if not isinstance(shapes, Mapping):
-        raise place.error(f"is a {suffix} file: shape gives the sizes by the tensors' names")
+        raise location.error(f"is a {suffix} file: shape gives the sizes by the tensors' names")
     tensors = {}
     for name, sizes in shapes.items():
         name_or_dtype = dtype.get(name) if isinstance(dtype, Mapping) else dtype
         name_or_dtype = getattr(arrays.get(name), "dtype", None) if name_or_dtype is None else name_or_dtype
         if name_or_dtype is None:
-            raise (place / name).error("has no dtype")
-        tensors[name] = (_sizes(sizes, place / name), _dtype(name_or_dtype, place / name))
+            raise (location / name).error("has no dtype")
+        tensors[name] = (_sizes(sizes, location / name), _dtype(name_or_dtype, location / name))
     if metadata is None:
         metadata = like.metadata if isinstance(like, Checkpoint) else {}
     return new_tensors(located_path, tensors, metadata)
 
 
-def _check_address(path: Path, place: JsonPath) -> None:
+def _check_address(path: Path, location: Location) -> None:
     """Refuse addresses that cannot have a Zarr array."""
     if isinstance(path, Address):
         check_written(path)
         if path.suffix.lower() != ".zarr":
-            raise place.error("is an address, and only Zarr arrays can be written there: let its name end with .zarr")
+            raise location.error(
+                "is an address, and only Zarr arrays can be written there: let its name end with .zarr"
+            )
 
 
 def new_npy(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Target:
@@ -188,7 +190,7 @@ def new_npy(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Target:
     Raises:
         ModelError: the format has no such dtype.
     """
-    start = npy_header(shape, dtype, JsonPath(str(path)))
+    start = npy_header(shape, dtype, Location(str(path)))
     file = NewFile(path, start, len(start) + math.prod(shape) * dtype.itemsize)
     return Target(file, "", shape, dtype, len(start))
 
@@ -222,42 +224,42 @@ def new_file(
     Raises:
         ModelError: the format has no such dtype or name, or metadata are not texts.
     """
-    place = JsonPath(str(path))
+    location = Location(str(path))
     for key, value in metadata.items():
         if not isinstance(key, str) or not isinstance(value, str):
-            raise (place / METADATA).error(f"must have strings only, not {key!r:.60}: {value!r:.60}")
+            raise (location / METADATA).error(f"must have strings only, not {key!r:.60}: {value!r:.60}")
     suffix = path.suffix.lower()
     if suffix == ".npz":
         if metadata:
-            raise place.error("is a .npz file, which has no metadata")
-        headers = npz_headers(tensors, place)
+            raise location.error("is a .npz file, which has no metadata")
+        headers = npz_headers(tensors, location)
         return NewFile(path, b"", headers.size, headers.known_bytes, headers.checksums), headers.offsets
     if suffix == ".gguf":
-        header, offsets, size = make_gguf_header(tensors, metadata, place)
+        header, offsets, size = make_gguf_header(tensors, metadata, location)
         return NewFile(path, header, size), offsets
-    later, offsets, size = make_header(tensors, metadata, place, ranks)
+    later, offsets, size = make_header(tensors, metadata, location, ranks)
     return NewFile(path, later, size), offsets
 
 
-def _dtype(dtype: Any, place: JsonPath) -> np.dtype[Any]:
+def _dtype(dtype: Any, location: Location) -> np.dtype[Any]:
     try:
         numpy_dtype: np.dtype[Any] = np.dtype(dtype)
     except (TypeError, ValueError):
-        raise place.error(f"dtype is {dtype!r:.60}, which NumPy does not know: use a name such as float32") from None
+        raise location.error(f"dtype is {dtype!r:.60}, which NumPy does not know: use a name such as float32") from None
     return numpy_dtype
 
 
-def _sizes(raw_sizes: Any, place: JsonPath) -> tuple[int, ...]:
+def _sizes(raw_sizes: Any, location: Location) -> tuple[int, ...]:
     if isinstance(raw_sizes, (str, bytes)):
-        raise place.error(f"shape is the string {raw_sizes!r:.60}: pass a sequence of sizes, such as [2, 3]")
+        raise location.error(f"shape is the string {raw_sizes!r:.60}: pass a sequence of sizes, such as [2, 3]")
     try:
         sizes = tuple(operator.index(size) for size in raw_sizes)
     except TypeError:
-        raise place.error(f"shape is {raw_sizes!r:.80}: pass a sequence of integers, such as [2, 3]") from None
+        raise location.error(f"shape is {raw_sizes!r:.80}: pass a sequence of integers, such as [2, 3]") from None
     if len(sizes) > MAX_DIMENSIONS:
-        raise place.error(f"shape has {len(sizes)} sizes: there must be at most {MAX_DIMENSIONS}")
+        raise location.error(f"shape has {len(sizes)} sizes: there must be at most {MAX_DIMENSIONS}")
     if (axis := next((axis for axis, size in enumerate(sizes) if size < 0), None)) is not None:
-        raise place.error(f"shape[{axis}] is {sizes[axis]}: each size must be 0 or more")
+        raise location.error(f"shape[{axis}] is {sizes[axis]}: each size must be 0 or more")
     return sizes
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anydml.errors import ModelError
-from anydml.files.json_path import JsonPath, show
+from anydml.files.location import Location, show
 from anydml.stores.formats.model_files import METADATA, file_in_folder
 from anydml.stores.formats.pickle_reader import (
     PickledCall,
@@ -56,10 +56,10 @@ def read_distributed(folder: Path) -> DistributedContent:
     Raises:
         ModelError: a file is broken, missing or compressed, or a piece does not have the shape in the metadata.
     """
-    place = JsonPath(str(folder / METADATA))
-    with place.reading(), (folder / METADATA).open("rb") as file:
+    location = Location(str(folder / METADATA))
+    with location.reading(), (folder / METADATA).open("rb") as file:
         described_by = ((folder / METADATA, file_state(folder / METADATA)),)
-        content = read_pickle(file.read(MAX_METADATA + 1), place, MAX_METADATA)
+        content = read_pickle(file.read(MAX_METADATA + 1), location, MAX_METADATA)
     state = fields_of(content)
     distributed = DistributedContent({}, [], {}, [])
     chunks: dict[tuple[str, tuple[int, ...] | None], tuple[int, ...] | None] = {}
@@ -71,9 +71,9 @@ def read_distributed(folder: Path) -> DistributedContent:
             continue
         shape = sizes_of(fields.get("size"))
         if shape is None:
-            raise (place / name).error("has no size, which each tensor of .metadata has")
+            raise (location / name).error("has no size, which each tensor of .metadata has")
         if not isinstance(fields["chunks"], list) or not fields["chunks"]:
-            raise (place / name).error(f"has no pieces for its shape {[*shape]}")
+            raise (location / name).error(f"has no pieces for its shape {[*shape]}")
         distributed.tensors[name] = shape, []
         dtypes[name] = _declared(fields.get("properties"))
         for chunk in fields["chunks"]:
@@ -82,7 +82,7 @@ def read_distributed(folder: Path) -> DistributedContent:
     with PieceReader() as pieces:
         _add_pieces(folder, state.get("storage_data"), distributed, chunks, dtypes, pieces)
     if chunks:
-        raise place.error(f"has no place for a piece of {show(next(iter(chunks))[0])}")
+        raise location.error(f"has no place for a piece of {show(next(iter(chunks))[0])}")
     for name in distributed.refused:
         del distributed.tensors[name]
     for _, pieces_of in distributed.tensors.values():
@@ -112,7 +112,7 @@ def _add_pieces(
     Raises:
         ModelError: a piece is not declared, or is broken.
     """
-    place, files = JsonPath(str(folder / METADATA)), dict[str, tuple[Path, tuple[Any, ...]]]()
+    location, files = Location(str(folder / METADATA)), dict[str, tuple[Path, tuple[Any, ...]]]()
     for index, info in _pairs(places):
         fields = fields_of(index)
         name, start = fields.get("fqn"), sizes_of(fields.get("offset"))
@@ -121,12 +121,14 @@ def _add_pieces(
             continue
         size = chunks.pop((name, start), None) if isinstance(name, str) else None
         if not isinstance(name, str) or size is None:
-            raise (place / str(name)).error(f"has a stored piece at {[*start]}, which no chunk of the tensor declares")
+            raise (location / str(name)).error(
+                f"has a stored piece at {[*start]}, which no chunk of the tensor declares"
+            )
         if len(start) != len(size):
-            raise (place / name).error(f"has a piece of shape {[*size]} at {[*start]}")
+            raise (location / name).error(f"has a piece of shape {[*size]} at {[*start]}")
         try:
             where_read = pieces, files, folder
-            piece = _piece(where_read, name, size, dtypes.get(name), fields_of(info), place / name)
+            piece = _piece(where_read, name, size, dtypes.get(name), fields_of(info), location / name)
         except ModelError as error:
             distributed.refused[name] = error
             continue
@@ -139,23 +141,23 @@ def _piece(
     shape: tuple[int, ...],
     dtype: np.dtype[Any] | None,
     info: Mapping[str, Any],
-    place: JsonPath,
+    location: Location,
 ) -> Store:
     """Return the store of a piece, which has the shape and the dtype that ``.metadata`` declares."""
     written, offset, length = (info.get(key) for key in ("relative_path", "offset", "length"))
     if not isinstance(written, str) or type(offset) is not int or type(length) is not int or min(offset, length) < 0:
-        raise place.error("has a place without a path, an offset and a length")
+        raise location.error("has a place without a path, an offset and a length")
     if info.get("transform_descriptors"):
-        raise place.error("is compressed or otherwise transformed: save the checkpoint without extensions")
+        raise location.error("is compressed or otherwise transformed: save the checkpoint without extensions")
     pieces, files, folder = where_read
     if written not in files:
-        path = file_in_folder(folder, written, place)
-        with place.reading():
+        path = file_in_folder(folder, written, location)
+        with location.reading():
             files[written] = path, file_state(path)
     path, state = files[written]
     try:
-        with place.reading():
-            tensor = pieces.read(path, place, offset, length)
+        with location.reading():
+            tensor = pieces.read(path, location, offset, length)
             if isinstance(tensor, Store):
                 store = tensor
             else:
@@ -165,11 +167,11 @@ def _piece(
     except ModelError:
         raise
     except ValueError:
-        raise place.error(f"is not a tensor at {offset} of {show(written)}") from None
+        raise location.error(f"is not a tensor at {offset} of {show(written)}") from None
     if store.shape != shape:
-        raise place.error(f"must have shape {[*shape]} at {offset} of {show(written)}, not {[*store.shape]}")
+        raise location.error(f"must have shape {[*shape]} at {offset} of {show(written)}, not {[*store.shape]}")
     if dtype is not None and store.dtype != dtype:
-        raise place.error(f"has {store.dtype} at {offset} of {show(written)}, but {dtype} is declared")
+        raise location.error(f"has {store.dtype} at {offset} of {show(written)}, but {dtype} is declared")
     return replace(store, name=name, seen=state)
 
 

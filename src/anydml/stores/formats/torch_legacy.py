@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any, BinaryIO
 
-from anydml.files.json_path import JsonPath, show
+from anydml.files.location import Location, show
 from anydml.stores.formats.npz import ZipEntry
 from anydml.stores.formats.pickle_reader import PickledCall, PickledDict, PickledReference, next_pickle
 
@@ -24,28 +24,28 @@ SIZES = {
 """Bytes of an element of a storage, by the beginning of its class's name."""
 
 
-def read_legacy(file: BinaryIO, place: JsonPath) -> tuple[Any, dict[str, ZipEntry]]:
+def read_legacy(file: BinaryIO, location: Location) -> tuple[Any, dict[str, ZipEntry]]:
     """Return the content of a file in the old format, and the offsets and sizes of its storages by key.
 
     Args:
         file: at its beginning.
-        place: the place in errors.
+        location: the location that errors name.
 
     Raises:
         ModelError: the file has another form, is broken, or is of a machine with another byte order.
     """
     if file.read(1) != b"\x80":
-        raise place.error("is not a file of torch.save, neither a zip file nor pickles")
+        raise location.error("is not a file of torch.save, neither a zip file nor pickles")
     file.seek(-1, os.SEEK_CUR)
-    if next_pickle(file, place) != MAGIC or next_pickle(file, place) != VERSION:
-        raise place.error("is a pickle, but not one of torch.save: load it in Python, and save it by torch.save")
-    machine = next_pickle(file, place)
+    if next_pickle(file, location) != MAGIC or next_pickle(file, location) != VERSION:
+        raise location.error("is a pickle, but not one of torch.save: load it in Python, and save it by torch.save")
+    machine = next_pickle(file, location)
     machine_fields = dict(machine) if isinstance(machine, PickledDict) else {}
     if machine_fields.get("little_endian") is not True:
-        raise place.error("is of a machine whose byte order is big-endian")
-    content, keys = next_pickle(file, place), next_pickle(file, place)
+        raise location.error("is of a machine whose byte order is big-endian")
+    content, keys = next_pickle(file, location), next_pickle(file, location)
     if not isinstance(keys, list) or len(keys) > MAX_STORAGES:
-        raise place.error("has no list of storages behind its content")
+        raise location.error("has no list of storages behind its content")
     kinds = dict[str, str]()
     _storages(content, kinds, set())
     size, entries = file.seek(0, os.SEEK_CUR), dict[str, ZipEntry]()
@@ -55,10 +55,10 @@ def read_legacy(file: BinaryIO, place: JsonPath) -> tuple[Any, dict[str, ZipEntr
         file.seek(offset)
         count = int.from_bytes(file.read(8), "little")
         if key not in kinds or kinds[key] not in SIZES:
-            raise place.error(f"has a storage {show(key)} of a kind that is not known: {show(kinds.get(key))}")
+            raise location.error(f"has a storage {show(key)} of a kind that is not known: {show(kinds.get(key))}")
         length = count * SIZES[kinds[key]]
         if offset + 8 + length > end:
-            raise place.error(f"is cut off within the storage {show(key)}, which has {length} bytes")
+            raise location.error(f"is cut off within the storage {show(key)}, which has {length} bytes")
         entries[key] = ZipEntry(offset + 8, length)
         offset += 8 + length
     return content, entries

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from anydml.errors import ModelError
-from anydml.files.json_path import JsonPath, show
+from anydml.files.location import Location, show
 from anydml.stores.formats.block_types import DTYPES_OF_BLOCKS, is_of_blocks
 from anydml.stores.formats.npz import ZipEntry, entries
 from anydml.stores.formats.pickle_reader import (
@@ -67,33 +67,33 @@ _REFUSED_REBUILDERS = {
 """Functions that rebuild tensors that are not dense."""
 
 
-def read_torch(path: Path, place: JsonPath, start: int = 0, length: int | None = None) -> FileContent:
+def read_torch(path: Path, location: Location, start: int = 0, length: int | None = None) -> FileContent:
     """Read the tensors of a file of ``torch.save``; a tensor that was saved alone has an empty name.
 
     Args:
         path: the file, or a file that contains it.
-        place: the place in errors.
+        location: the location that errors name.
         start: offset in that file.
         length: the size in bytes; None if it extends to the end of the file.
 
     Raises:
         ModelError: the file is broken, or of a machine of another byte order.
     """
-    return open_torch(path, place, start, length).tensors(place)
+    return open_torch(path, location, start, length).tensors(location)
 
 
-def open_torch(path: Path, place: JsonPath, start: int = 0, length: int | None = None) -> TorchFile:
+def open_torch(path: Path, location: Location, start: int = 0, length: int | None = None) -> TorchFile:
     """Read the pickle of a file of ``torch.save``; as `read_torch`.
 
     Raises:
         ModelError: the file is broken, or of a machine of another byte order.
     """
-    with place.reading(), path.open("rb") as file:
+    with location.reading(), path.open("rb") as file:
         file.seek(start)
         if file.read(4) != b"PK\x03\x04":
             file.seek(start)
-            return TorchFile(path, *read_legacy(file, place))
-        return TorchFile(path, *_zipped(path, file, place, start, length))
+            return TorchFile(path, *read_legacy(file, location))
+        return TorchFile(path, *_zipped(path, file, location, start, length))
 
 
 class TorchDict(NamedTuple):
@@ -123,11 +123,11 @@ def read_torch_dict(path: Path) -> TorchDict:
     Raises:
         ModelError: as in `read_torch`.
     """
-    place = JsonPath(str(path))
-    with place.reading():
+    location = Location(str(path))
+    with location.reading():
         state = file_state(path)
-    opened = open_torch(path, place)
-    tensors = opened.tensors(place)
+    opened = open_torch(path, location)
+    tensors = opened.tensors(location)
     for store in tensors.stores.values():
         store.seen = state
     return TorchDict(path, dict_of(opened.content), tensors, state)
@@ -146,54 +146,54 @@ class TorchFile(NamedTuple):
     content: Any
     storages: Mapping[str, ZipEntry]
 
-    def tensors(self, place: JsonPath) -> FileContent:
+    def tensors(self, location: Location) -> FileContent:
         """Return all tensors, as in `read_torch`.
 
         Raises:
             ModelError: two have one name.
         """
         stores, other_objects, refused = dict[str, Store](), list[str](), dict[str, ModelError]()
-        for name, call in _named(self.content, "", place, (), count()):
+        for name, call in _named(self.content, "", location, (), count()):
             if call is None:
                 other_objects.append(name)
                 continue
             if name in stores or name in refused:
-                raise place.error(f"has {show(name)} twice")
+                raise location.error(f"has {show(name)} twice")
             try:
-                stores[name] = _store(self.path, self.storages, name, call, place / name)
+                stores[name] = _store(self.path, self.storages, name, call, location / name)
             except ModelError as error:
                 refused[name] = error
         return FileContent(stores, {}, other_objects, refused)
 
 
 def _zipped(
-    path: Path, file: BinaryIO, place: JsonPath, start: int, length: int | None
+    path: Path, file: BinaryIO, location: Location, start: int, length: int | None
 ) -> tuple[Any, dict[str, ZipEntry]]:
     """Return the content of a zip file, and the places of its storages."""
-    zip_entries = entries(path, place, start, length)
+    zip_entries = entries(path, location, start, length)
     name = next((entry for entry in zip_entries if entry.endswith("/data.pkl")), None)
     if name is None:
-        raise place.error("has no data.pkl, which files of torch.save have")
+        raise location.error("has no data.pkl, which files of torch.save have")
     file.seek(zip_entries[name].offset)
-    content = read_pickle(file.read(zip_entries[name].size), place)
+    content = read_pickle(file.read(zip_entries[name].size), location)
     root = name.removesuffix("data.pkl")
     if order := zip_entries.get(f"{root}byteorder"):
         file.seek(order.offset)
         if file.read(order.size) != b"little":
-            raise place.error("is of a machine whose byte order is big-endian")
+            raise location.error("is of a machine whose byte order is big-endian")
     data = f"{root}data/"
     return content, {key.removeprefix(data): entry for key, entry in zip_entries.items() if key.startswith(data)}
 
 
 def _named(
-    value: Any, name: str, place: JsonPath, around: tuple[int, ...], counter: Iterator[int]
+    value: Any, name: str, location: Location, around: tuple[int, ...], counter: Iterator[int]
 ) -> Iterator[tuple[str, PickledCall | None]]:
     """Yield tensors of nested dicts, lists and modules, and None for objects without tensors.
 
     Args:
         value: a dict, list, module or tensor.
         name: the name of the value.
-        place: the place in errors.
+        location: the location that errors name.
         around: ids of the objects that contain the value; an object in two places has two names, as in a state_dict.
         counter: counts values.
     """
@@ -214,15 +214,15 @@ def _named(
     else:
         items = []
     if items and id(value) in around:
-        raise place.error(f"has {show(name)}, which contains itself")
+        raise location.error(f"has {show(name)}, which contains itself")
     if items and len(around) > MAX_DEPTH:
-        raise place.error(f"has {show(name)}, which is nested more than {MAX_DEPTH} levels deep")
+        raise location.error(f"has {show(name)}, which is nested more than {MAX_DEPTH} levels deep")
     if next(counter) >= MAX_VALUES:
-        raise place.error(f"has more than {MAX_VALUES} values")
+        raise location.error(f"has more than {MAX_VALUES} values")
     named = [
         item
         for key, inner in items
-        for item in _named(inner, f"{name}.{_key(key)}" if name else _key(key), place, (*around, id(value)), counter)
+        for item in _named(inner, f"{name}.{_key(key)}" if name else _key(key), location, (*around, id(value)), counter)
     ]
     if any(call for _, call in named):
         yield from named
@@ -270,7 +270,7 @@ def _key(key: Any) -> str:
     return key if isinstance(key, str) else str(key)[:60]
 
 
-def _store(path: Path, storages: Mapping[str, ZipEntry], name: str, call: PickledCall, place: JsonPath) -> Store:
+def _store(path: Path, storages: Mapping[str, ZipEntry], name: str, call: PickledCall, location: Location) -> Store:
     """Return the store of a tensor."""
     function = call.function.name
     if call.function.module != _UTILS or function not in (
@@ -282,12 +282,12 @@ def _store(path: Path, storages: Mapping[str, ZipEntry], name: str, call: Pickle
         if call.function == _OF_TYPE and isinstance(call.arguments, tuple) and len(call.arguments) > 1:
             refused_kind = f"is of the class {str(call.arguments[1])[:100]}"
         message = refused_kind or f"is rebuilt by {str(call.function)[:100]}, which is not known"
-        raise place.error(f"{message}: only dense tensors can be read")
+        raise location.error(f"{message}: only dense tensors can be read")
     arguments = call.arguments if isinstance(call.arguments, tuple) else ()
     storage = arguments[0].identity if arguments and isinstance(arguments[0], PickledReference) else None
     fewest = 4 if function == "_rebuild_tensor" else 6
     if len(arguments) < fewest or not isinstance(storage, tuple) or len(storage) < 5 or storage[0] != "storage":
-        raise place.error("is not a tensor that torch.save writes")
+        raise location.error("is not a tensor that torch.save writes")
     start, shape, stride = arguments[1:4]
     storage_class, key = storage[1], storage[2]
     if has_explicit_dtype := function == "_rebuild_tensor_v3":
@@ -304,10 +304,10 @@ def _store(path: Path, storages: Mapping[str, ZipEntry], name: str, call: Pickle
     )
     lazy = sorted(str(bit) for bit, is_set in bits.items() if is_set)
     if unknown := [bit for bit in lazy if bit not in ("conj", "neg")]:
-        raise place.error(f"is lazily changed by {unknown[0][:60]}, which is not known")
+        raise location.error(f"is lazily changed by {unknown[0][:60]}, which is not known")
     dtype_name = storage_type.name if isinstance(storage_type, PickledName) and storage_type.module == "torch" else ""
     if dtype_name not in DTYPES_OF_TORCH:
-        raise place.error(f"is of dtype {show(str(storage_type)[:60])}, which NumPy and ml_dtypes do not have")
+        raise location.error(f"is of dtype {show(str(storage_type)[:60])}, which NumPy and ml_dtypes do not have")
     dtype = DTYPES_OF_TORCH[dtype_name]
     numbers = [
         start,
@@ -315,27 +315,29 @@ def _store(path: Path, storages: Mapping[str, ZipEntry], name: str, call: Pickle
         *(stride if isinstance(stride, tuple) else (-1,)),
     ]
     if any(type(number) is not int or not 0 <= number < 1 << 48 for number in numbers) or len(shape) != len(stride):
-        raise place.error("has an offset, shape or strides that are not integers from 0 to 2⁴⁸ − 1")
+        raise location.error("has an offset, shape or strides that are not integers from 0 to 2⁴⁸ − 1")
     entry = storages.get(str(key), ZipEntry(0, 0))
     if len(storage) > 5 and isinstance(storage[5], tuple):
         # Before version 0.4, PyTorch had storages that are views of others.
-        raise place.error(
+        raise location.error(
             "is a view of a storage, which old versions of PyTorch wrote: load it there, and save it again"
         )
     offset = entry.offset + start * dtype.itemsize
     # From the largest stride to the smallest, such as (0, 2, 3, 1) of channels_last.
     order = tuple(sorted(range(len(shape)), key=lambda axis: -stride[axis] if shape[axis] > 1 else -(1 << 48)))
     if lazy and is_of_blocks(dtype):
-        raise place.error(f"is {dtype_name} of which signs are left for later: save its resolve_conj().resolve_neg()")
+        raise location.error(
+            f"is {dtype_name} of which signs are left for later: save its resolve_conj().resolve_neg()"
+        )
     stored = np.dtype([("_".join(lazy), dtype)]) if lazy else None
     store = Store(path, name, shape, dtype, offset, None if _is_rising(order) else order, stored)
     if not _is_like(store, stride):
-        raise place.error(
+        raise location.error(
             f"has shape {[*shape]} and strides {[*stride]}, which skip or repeat elements of its storage: save a "
             "contiguous copy"
         )
     if store.offset + store.nbytes > entry.offset + entry.size:
-        raise place.error(
+        raise location.error(
             f"has {store.size} elements from {start} on, which its storage, {str(key)[:40]}, does not hold"
         )
     return store

@@ -15,7 +15,7 @@ import numpy as np
 
 from anydml.errors import BindingError, ModelError
 from anydml.files.addresses import Address
-from anydml.files.json_path import JsonPath, names
+from anydml.files.location import Location, names
 from anydml.stores.formats.block_types import name_of
 from anydml.stores.formats.chunk_grid import ChunkGrid
 from anydml.stores.formats.shard_index import index_of
@@ -29,7 +29,7 @@ from anydml.stores.formats.zarr_codecs import (
     names_of,
     raise_if_short,
 )
-from anydml.stores.formats.zarr_in_memory import decoded, in_memory, memory_store, opened
+from anydml.stores.formats.zarr_in_memory import decode_chunk, in_memory, memory_store, open_quietly
 from anydml.stores.formats.zarr_metadata import is_zarr, is_zarr_group
 from anydml.stores.formats.zarr_rectilinear import as_regular, edges_of, is_turned, readable
 from anydml.stores.formats.zarr_shards import SHARDING, check_shards
@@ -48,18 +48,18 @@ MAX_BYTES = 1 << 62
 """Upper bound of the bytes of an array, and of a chunk, so that file offsets fit 64 bits."""
 
 
-def require_zarr(place: JsonPath) -> Any:
+def require_zarr(location: Location) -> Any:
     """Import zarr-python.
 
     Raises:
         ModelError: zarr-python is not installed, or too old.
     """
     if importlib.util.find_spec("zarr") is None:
-        raise place.error('is a Zarr array, which zarr-python reads: pip install "anydml[stores]"')
+        raise location.error('is a Zarr array, which zarr-python reads: pip install "anydml[stores]"')
     import zarr
 
     if int(zarr.__version__.partition(".")[0]) < 3:
-        raise place.error(f"needs zarr-python 3; {zarr.__version__} is installed")
+        raise location.error(f"needs zarr-python 3; {zarr.__version__} is installed")
     return zarr
 
 
@@ -134,7 +134,7 @@ class ZarrStore(ZarrFolder):
                 elements: Array = np.asarray(bounded(zarr_array(self.path, self.metadata))[...])
         except (OSError, ValueError, RuntimeError) as error:
             raise_if_short(error)
-            raise JsonPath(str(self.path)).error(f"cannot be read: {error}") from None
+            raise Location(str(self.path)).error(f"cannot be read: {error}") from None
         return elements
 
     def _by_chunks(self) -> Array:
@@ -142,7 +142,7 @@ class ZarrStore(ZarrFolder):
         for number in self.layout.intersecting(tuple((0, size) for size in self.shape)):
             with suppress(FileNotFoundError):
                 data = (self.path / self.layout.name(number)).read_bytes()
-                chunk = decoded(self.metadata, self.layout.sizes(number), data)
+                chunk = decode_chunk(self.metadata, self.layout.sizes(number), data)
                 box = self.layout.box(number)
                 elements[tuple(slice(*interval) for interval in box)] = chunk[tuple(slice(0, b - a) for a, b in box)]
         return strings_of(elements) if holds_strings(self.dtype) else elements
@@ -158,9 +158,9 @@ class ZarrStore(ZarrFolder):
 
 def zarr_array(path: Path, metadata: Mapping[str, bytes]) -> Any:
     """Open the array in a folder with zarr-python; at an address by its known metadata."""
-    zarr = require_zarr(JsonPath(str(path)))
+    zarr = require_zarr(Location(str(path)))
     if not isinstance(path, Address):
-        return opened(zarr.open_array, str(path), "r")
+        return open_quietly(zarr.open_array, str(path), "r")
     cached = in_memory(metadata)
     if path.is_local:
         store_path = zarr.storage.StorePath(zarr.storage.MemoryStore(_Objects(path)), "")
@@ -206,36 +206,36 @@ def open_zarr(path: Path) -> ZarrStore:
         ModelError: the folder is a group, its metadata are broken, or zarr-python is not installed.
         MemoryError: there is not enough memory, or no thread can be started.
     """
-    place = JsonPath(str(path))
-    zarr = require_zarr(place)
-    with place.reading():
+    location = Location(str(path))
+    zarr = require_zarr(location)
+    with location.reading():
         files = metadata_of(path)
     if "zarr.json" in files or ".zarray" in files:
         if (refused := unsupported(files)) is not None:
-            raise place.error(refused)
+            raise location.error(refused)
         try:
             edges = edges_of(files)
-            array = opened(zarr.open, memory_store(readable(files)), "r")
+            array = open_quietly(zarr.open, memory_store(readable(files)), "r")
         except Exception as error:
             # Broken metadata can raise any exception.
             raise_if_short(error)
             message = f"the key {error} is missing" if isinstance(error, KeyError) else str(error)[:200]
             if isinstance(error, AttributeError):
                 message = "it is not a JSON object"
-            raise place.error(f"has metadata that zarr-python cannot read: {message}") from None
+            raise location.error(f"has metadata that zarr-python cannot read: {message}") from None
         if not isinstance(array.metadata.attributes or {}, Mapping):
-            raise place.error("has attributes that are not an object")
+            raise location.error("has attributes that are not an object")
         if isinstance(array, zarr.Array):
             layout = layout_of(array, path)
             if edges is not None or is_turned(as_regular(files)):
                 layout = layout.with_one_chunk_per_file(edges)
             return ZarrStore(path, layout, files)
         if not is_zarr_group(path):
-            raise place.error('has a zarr.json whose node_type must be "array" or "group", and is neither')
-    with place.reading():
+            raise location.error('has a zarr.json whose node_type must be "array" or "group", and is neither')
+    with location.reading():
         arrays_inside = sorted(entry.name for entry in path.iterdir() if entry.is_dir() and is_zarr(entry))
     hint = f": name one of {names(arrays_inside)} in it" if arrays_inside else ""
-    raise place.error(f"must be a Zarr array, not a group{hint}")
+    raise location.error(f"must be a Zarr array, not a group{hint}")
 
 
 def metadata_of(path: Path) -> dict[str, bytes]:
@@ -246,7 +246,7 @@ def metadata_of(path: Path) -> dict[str, bytes]:
     """
     contents = dict[str, bytes]()
     for name in ("zarr.json", ".zarray", ".zattrs"):
-        with JsonPath(str(path)).reading(), suppress(FileNotFoundError):
+        with Location(str(path)).reading(), suppress(FileNotFoundError):
             contents[name] = (path / name).read_bytes()
             if name == "zarr.json":
                 break
@@ -319,7 +319,7 @@ def know_fill(metadata: Mapping[str, bytes]) -> None:
     """Register the string of the fill value of an array of strings, which another process may have opened."""
     import zarr
 
-    layout_of(opened(zarr.open, memory_store(readable(metadata)), "r"), Path())
+    layout_of(open_quietly(zarr.open, memory_store(readable(metadata)), "r"), Path())
 
 
 def _with_shards(grid: ChunkGrid, metadata: Mapping[str, Any]) -> ChunkGrid:

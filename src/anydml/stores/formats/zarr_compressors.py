@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 from anydml.stores.formats.zarr_codecs import SHUFFLES, coder_of
 from anydml.text import count_noun
 
@@ -62,14 +62,14 @@ COMPRESSORS: Mapping[str, tuple[_Option, ...]] = {
 EXAMPLE = {"blosc": "blosc:lz4,5,bitshuffle", "lz4": "lz4:1", "pcodec": "pcodec:8"}
 
 
-def compressors_of(codec: str, version: int, dtype: np.dtype[Any], place: JsonPath) -> list[Json]:
+def compressors_of(codec: str, version: int, dtype: np.dtype[Any], location: Location) -> list[Json]:
     """Return configurations of a codec in the form of users.
 
     Args:
         codec: a name, and after a colon values of its options.
         version: the version of Zarr, 2 or 3.
         dtype: the dtype of the elements.
-        place: names the array in errors.
+        location: names the array in errors.
 
     Raises:
         ModelError: there is no such codec, or its library is not installed.
@@ -77,15 +77,15 @@ def compressors_of(codec: str, version: int, dtype: np.dtype[Any], place: JsonPa
     name, colon, text = codec.partition(":")
     if name not in COMPRESSORS:
         *other_names, last = COMPRESSORS
-        raise place.error(
+        raise location.error(
             f"codec must be {', '.join(other_names)} or {last}, not {codec!r:.40}: write it such as zstd:3 or "
             "blosc:lz4,5,bitshuffle"
         )
-    options = _options(codec, name, text.split(",") if colon else [], place)
+    options = _options(codec, name, text.split(",") if colon else [], location)
     if name == "none":
         return []
     if name == "pcodec" and importlib.util.find_spec("pcodec") is None:
-        raise place.error("codec is pcodec, whose library is not installed: pip install pcodec")
+        raise location.error("codec is pcodec, whose library is not installed: pip install pcodec")
     if version == 2:
         if "shuffle" in options:
             options["shuffle"] = SHUFFLES[options["shuffle"]]
@@ -107,11 +107,11 @@ def compressors_of(codec: str, version: int, dtype: np.dtype[Any], place: JsonPa
     return [codec_document]
 
 
-def _options(codec: str, name: str, texts: list[str], place: JsonPath) -> Json:
+def _options(codec: str, name: str, texts: list[str], location: Location) -> Json:
     """Return the options of a codec by their names."""
     allowed = COMPRESSORS[name]
     if texts and not allowed:
-        raise place.error(f"codec is {codec!r:.40}, but {name} has no options")
+        raise location.error(f"codec is {codec!r:.40}, but {name} has no options")
     options: Json = {}
     remaining = [*allowed]
     for text in texts:
@@ -119,7 +119,7 @@ def _options(codec: str, name: str, texts: list[str], place: JsonPath) -> Json:
         option = next((option for option in remaining if option.read(text) is not None), None)
         if option is None:
             expected = " and ".join(map(str, remaining)) or f"no more than {count_noun(len(allowed), 'option')}"
-            raise place.error(
+            raise location.error(
                 f"codec must have {expected}, such as {EXAMPLE.get(name, f'{name}:3')}, not {codec!r:.40}"
             )
         options[option.name] = option.read(text)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from anydml.files.addresses import Address
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 from anydml.stores.formats.inside_files import PathInFile
 from anydml.stores.formats.safetensors import parse_json
 from anydml.stores.formats.target import Content
@@ -64,7 +64,7 @@ class ZarrGroup:
                 # Subgroups are appended while iterating.
                 self._look(name)
         except OSError as error:
-            raise JsonPath(str(path)).error(f"cannot be read: {error.strerror or error}") from None
+            raise Location(str(path)).error(f"cannot be read: {error.strerror or error}") from None
 
     def _look(self, group: str) -> None:
         for entry in sorted((self.path / group).iterdir()):
@@ -191,17 +191,17 @@ def _member(path: Path) -> ZarrMember:
     if not (
         isinstance(document.get("shape"), list) and isinstance(attributes, dict) and isinstance(axes, list | tuple)
     ):
-        raise JsonPath(str(path)).error(
+        raise Location(str(path)).error(
             "has metadata that are not those of an array: they must have shape, attributes and names of axes"
         )
     return ZarrMember(len(document["shape"]), tuple(axes), attributes)
 
 
 def _json(path: Path) -> Json:
-    with JsonPath(str(path)).reading():
-        document = parse_json(path.read_bytes(), JsonPath(str(path)), "text")
+    with Location(str(path)).reading():
+        document = parse_json(path.read_bytes(), Location(str(path)), "text")
     if not isinstance(document, dict):
-        raise JsonPath(str(path)).error("is not a JSON object")
+        raise Location(str(path)).error("is not a JSON object")
     return document
 
 

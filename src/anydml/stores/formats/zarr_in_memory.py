@@ -17,7 +17,7 @@ from anydml.stores.formats.zarr_warnings import unwarned
 from anydml.text import bytes_text
 
 
-def opened(function: Any, store: Any, mode: str) -> Any:
+def open_quietly(function: Any, store: Any, mode: str) -> Any:
     """Open an array with zarr-python, without its warnings about metadata."""
     with unwarned():
         return function(store, mode=mode)
@@ -37,10 +37,10 @@ def in_memory(files: Mapping[str, bytes], contents: MutableMapping[str, Any] | N
     """Return zarr-python's array in a `memory_store` of files: metadata, and perhaps chunks."""
     import zarr
 
-    return opened(zarr.open_array, memory_store(files, contents), "r+")
+    return open_quietly(zarr.open_array, memory_store(files, contents), "r+")
 
 
-def decoded(metadata: Mapping[str, bytes], sizes: Sequence[int], data: bytes) -> Array:
+def decode_chunk(metadata: Mapping[str, bytes], sizes: Sequence[int], data: bytes) -> Array:
     """Return the elements of a file that holds a whole chunk or shard.
 
     Args:
@@ -72,7 +72,7 @@ def _decoded_strings(array: Any) -> Array:
         return numbers_of(strings)
 
 
-def encoded(metadata: Mapping[str, bytes], elements: Array) -> bytes:
+def encode_chunk(metadata: Mapping[str, bytes], elements: Array) -> bytes:
     """Return the bytes of a file for a whole chunk or shard.
 
     Codecs of numcodecs flatten what they get in the order of its memory, and decode it in C order. Elements that they

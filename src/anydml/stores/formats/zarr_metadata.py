@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from anydml.files.json_path import show
+from anydml.files.location import show
 from anydml.stores.formats.zarr_codecs import names_inside
 from anydml.stores.formats.zarr_rectilinear import as_regular
 from anydml.stores.formats.zarr_shards import SHARDING, Json, compress, inward, is_ordered, levels_of, rechunked

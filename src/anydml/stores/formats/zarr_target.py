@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 from anydml.functions.argument_conversion import is_movable
 from anydml.stores.formats.block_types import name_of
 from anydml.stores.formats.packing import ICECHUNK, check_packed
@@ -79,22 +79,22 @@ def new_zarr(
         ModelError: Zarr has no such array, its codecs do not work, or zarr-python is not installed.
         MemoryError: there is not enough memory, or no thread can be started.
     """
-    place = JsonPath(str(path))
-    require_zarr(place)
+    location = Location(str(path))
+    require_zarr(location)
     written = version or (like.layout.version if isinstance(like, ZarrStore) else 3)
-    check_packed(path, written, place)
+    check_packed(path, written, location)
     chunks = None if chunks is None else _whole_axes(chunks, shape)
-    edges = _edges(chunks, shape, like, axes, place)
+    edges = _edges(chunks, shape, like, axes, location)
     if edges is None:
         sizes: Any = chunks
         return _regular(path, shape, dtype, sizes, like, codec, axes, shards, version)
     if shards or written == 2 or path.suffix.lower() == ICECHUNK:
-        raise place.error(
+        raise location.error(
             "would have chunks of several sizes, which shards, version 2 of Zarr and Icechunk do not support: give one "
             "size per axis by --chunks (chunks=)"
         )
     if chunks is not None and shards is None and isinstance(like, ZarrStore) and like.layout.is_sharded:
-        raise place.error(
+        raise location.error(
             f"would have chunks of several sizes, and so no shards, as {like.path} has: say --shards none (shards=())"
         )
     if chunks is None:
@@ -119,7 +119,7 @@ def _whole_axes(chunks: ChunkSizes, shape: Sequence[int]) -> list[int | Sequence
 
 
 def _check_sizes(
-    name: str, requested: Sequence[Any], shape: Sequence[int], special_sizes: Sequence[int], place: JsonPath
+    name: str, requested: Sequence[Any], shape: Sequence[int], special_sizes: Sequence[int], location: Location
 ) -> None:
     """Check the sizes of chunks or shards; sizes in `special_sizes` stand for a whole axis.
 
@@ -127,12 +127,12 @@ def _check_sizes(
         ModelError: the sizes are not one positive integer per axis.
     """
     if len(requested) != len(shape):
-        raise place.error(
+        raise location.error(
             f"{name} has {count_noun(len(requested), 'size')}, {tuple(requested)}, but the array has "
             f"{count_noun(len(shape), 'axis')}, {tuple(shape)}: give one size per axis"
         )
     if any(not isinstance(n, (int, np.integer)) or not (1 <= n < MAX_BYTES or n in special_sizes) for n in requested):
-        raise place.error(
+        raise location.error(
             f"{name} is {tuple(requested)}: each size must be 1 or more, and below 2⁶², or −1 for the whole axis"
         )
 
@@ -149,17 +149,17 @@ def _regular(
     version: int | None,
 ) -> ZarrTarget:
     """Like `new_zarr`, with chunks of one size."""
-    place, dtype = JsonPath(str(path)), np.dtype(dtype)
+    location, dtype = Location(str(path)), np.dtype(dtype)
     if not is_movable(dtype) or dtype.subdtype is not None:
-        raise place.error(f"cannot store dtype {dtype}: elements must be numbers, strings, records or plain bytes")
+        raise location.error(f"cannot store dtype {dtype}: elements must be numbers, strings, records or plain bytes")
     if version not in (None, 2, 3):
-        raise place.error(f"has version {version!r:.40} of the format, which must be 2 or 3")
+        raise location.error(f"has version {version!r:.40} of the format, which must be 2 or 3")
     for name, requested, special_sizes in (("chunks", chunks, ()), ("shards", shards or None, (-1,))):
         if requested is not None:
-            _check_sizes(name, requested, shape, special_sizes, place)
+            _check_sizes(name, requested, shape, special_sizes, location)
     version = version or (like.layout.version if isinstance(like, ZarrStore) else 3)
     of_bytes = np.dtype("u1") if holds_strings(dtype) else dtype
-    compressors = None if codec is None else compressors_of(codec, version, of_bytes, place)
+    compressors = None if codec is None else compressors_of(codec, version, of_bytes, location)
     try:
         if not isinstance(like, ZarrStore):
             metadata, axes = _plain(shape, dtype, version, chunks), range(len(shape))
@@ -181,13 +181,13 @@ def _regular(
             layout = replace(layout, dtype=dtype, fill=fill, codec=None, is_own=False)
     except (TypeError, ValueError, LookupError, AttributeError, RuntimeError) as error:
         raise_if_short(error)
-        raise place.error(f"cannot be a Zarr array of {name_of(dtype)} {tuple(shape)}: {str(error)[:200]}") from None
-    _check_codecs(files, place)
+        raise location.error(f"cannot be a Zarr array of {name_of(dtype)} {tuple(shape)}: {str(error)[:200]}") from None
+    _check_codecs(files, location)
     return ZarrTarget(path, layout, files)
 
 
 def _edges(
-    chunks: ChunkSizes | None, shape: Sequence[int], like: Any, axes: Sequence[int] | None, place: JsonPath
+    chunks: ChunkSizes | None, shape: Sequence[int], like: Any, axes: Sequence[int] | None, location: Location
 ) -> tuple[tuple[int, ...], ...] | None:
     """Return where chunks of several sizes begin: as given, or as in an array of the same shape."""
     if chunks is not None:
@@ -196,12 +196,12 @@ def _edges(
         try:
             return edges_given(chunks, shape)
         except ValueError as error:
-            raise place.error(f"cannot have these chunks: {error}") from None
+            raise location.error(f"cannot have these chunks: {error}") from None
     if not isinstance(like, ZarrStore) or like.layout.edges is None:
         return None
     kept_axes = range(like.ndim) if axes is None and len(shape) == like.ndim else axes
     if kept_axes is None or [like.shape[k] for k in kept_axes] != [*shape]:
-        raise place.error(
+        raise location.error(
             f"would have chunks of several sizes, as {like.path} has, but other axes: give sizes by --chunks (chunks=)"
         )
     return tuple(like.layout.edges[k] for k in kept_axes)
@@ -228,7 +228,7 @@ def _plain(
     return {name: text.to_bytes() for name, text in files.items()}
 
 
-def _check_codecs(files: Mapping[str, bytes], place: JsonPath) -> None:
+def _check_codecs(files: Mapping[str, bytes], location: Location) -> None:
     """Encode and decode an element.
 
     Raises:
@@ -246,7 +246,7 @@ def _check_codecs(files: Mapping[str, bytes], place: JsonPath) -> None:
     except Exception as error:
         # Libraries of codecs may raise any error.
         raise_if_short(error)
-        raise place.error(
+        raise location.error(
             f"cannot be written, for its codecs do not work ({type(error).__name__}: {str(error)[:200]}): name another "
             "by --codec (codec=)"
         ) from None

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from anydml.files.json_path import names, show
+from anydml.files.location import names, show
 from anydml.stores.formats.zarr_codecs import names_of
 from anydml.stores.formats.zarr_rectilinear import GRID
 from anydml.stores.formats.zarr_shards import check_shards, is_ordered, without_transposes

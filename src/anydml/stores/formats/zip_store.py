@@ -6,7 +6,7 @@ import struct
 import zipfile
 from pathlib import Path
 
-from anydml.files.json_path import JsonPath, show
+from anydml.files.location import Location, show
 from anydml.stores.formats.references import Range, References
 from anydml.stores.formats.zarr_metadata import METADATA
 
@@ -23,27 +23,27 @@ def is_zip_store(path: Path) -> bool:
         return False
 
 
-def references_of_zip(path: Path, place: JsonPath) -> References:
+def references_of_zip(path: Path, location: Location) -> References:
     """Return the byte ranges of the entries of a zip store.
 
     Raises:
         ModelError: the file is broken, or its entries are compressed or encrypted.
     """
     objects = dict[str, bytes | Range]()
-    with place.reading(), zipfile.ZipFile(path) as archive, path.open("rb") as file:
+    with location.reading(), zipfile.ZipFile(path) as archive, path.open("rb") as file:
         # Of entries with one name, the last counts.
         for name, entry in archive.NameToInfo.items():
             if entry.is_dir():
                 continue
             if entry.compress_type != zipfile.ZIP_STORED or entry.flag_bits & 1:
-                raise place.error(
+                raise location.error(
                     f"has entry {show(name)}, which the zip file compresses or encrypts: unpack it to a folder, and "
                     "name that"
                 )
             file.seek(entry.header_offset)
             header = file.read(HEADER)
             if len(header) < HEADER or not header.startswith(b"PK\3\4"):
-                raise place.error(f"is broken: there is no header of entry {show(name)}")
+                raise location.error(f"is broken: there is no header of entry {show(name)}")
             start = entry.header_offset + HEADER + sum(struct.unpack("<2H", header[-4:]))
             objects[name] = Range(path, start, entry.file_size)
     return References(objects)

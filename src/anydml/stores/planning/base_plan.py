@@ -56,7 +56,7 @@ class BasePlan:
         self.outputs: Sequence[Any] = outputs if isinstance(outputs, Targets) else _as_columns(outputs)
         self.memory = parse_size(memory)
         self.overwrite, self.folder, self.other_files = overwrite, folder, dict(other_files or {})
-        self.resumed, self.was_there = 0, False
+        self.resumed, self.already_complete = 0, False
         self.remarks: list[str] = []
         self.program_between_arrays = program if isinstance(program, Program) else None
         constants = program.constant_bytes
@@ -134,13 +134,13 @@ class BasePlan:
             BindingError: there is such an output.
         """
         read = {*map(real_path, self.identities)}
-        same = {_inode(path) for path in self.sources if not isinstance(path, Address)}
+        inodes = {_inode(path) for path in self.sources if not isinstance(path, Address)}
         chunked = [real_path(array.path) for array in self.inputs if isinstance(array, ZarrStore)]
         arrays = [real_path(array.path) for array in self.arrays]
         files = [real_path(file.path) for file in self.files]
         other_paths = [real_path(path) for path in self.other_files]
         inputs = itertools.chain(
-            (path for path in (*files, *arrays, *other_paths) if os.path.exists(path) and _inode(path) in same),
+            (path for path in (*files, *arrays, *other_paths) if os.path.exists(path) and _inode(path) in inodes),
             (path for path in (*files, *arrays) if any(_is_within(path, chunked_path) for chunked_path in chunked)),
             (path for path in arrays if any(_is_within(folder, path) for folder in read)),
         )

@@ -12,7 +12,7 @@ import numpy as np
 
 from anydml.moves import Access, Move
 from anydml.moves.dependencies import stages
-from anydml.moves.move import extent
+from anydml.moves.move import byte_range
 from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.formats.store import Array
 from anydml.stores.planning.block_shapes import offset_of, requests, sizes_of
@@ -22,11 +22,11 @@ from anydml.stores.planning.regions import access_in_box
 from anydml.stores.planning.row_copies import RowCopies
 from anydml.stores.planning.transfers import (
     Transfer,
-    adjacent,
+    combined_requests,
     coordinate_offsets,
-    direct,
+    direct_requests,
+    merge_adjacent_writes,
     round_to_cache_lines,
-    together,
     transfer_of,
 )
 from anydml.stores.planning.windows import Windows, window_io
@@ -85,12 +85,12 @@ class BlockIO(NamedTuple):
     def places(self) -> int:
         """The approximate number of integers that the block's description contains."""
         rows = 0 if self.copied is None else self.copied.to.size
-        return rows + len(self.moves) + sum(transfer.buffer.size for transfer in (*self.reads, *self.writes))
+        return rows + len(self.moves) + sum(transfer.buffer_offsets.size for transfer in (*self.reads, *self.writes))
 
     @property
     def requests(self) -> int:
         """Reads and writes."""
-        return sum(transfer.file.size for transfer in (*self.reads, *self.writes))
+        return sum(transfer.file_offsets.size for transfer in (*self.reads, *self.writes))
 
     @property
     def buffer_bytes(self) -> int:
@@ -180,7 +180,7 @@ class MoveGroup:
 
 
 def _extents(moves: Sequence[Move], side: Side) -> Array:
-    spans = [extent(end_of(move, side), move.sizes, move.element_size) for move in moves]
+    spans = [byte_range(end_of(move, side), move.sizes, move.element_size) for move in moves]
     return np.array(spans, np.int64).reshape(-1, 2)
 
 
@@ -205,7 +205,9 @@ def block_io(group: MoveGroup, cut: Cut, operand: int, area: Box) -> BlockIO:
     written = sum(move.bytes_written for move in inside)
     are_read = [isinstance(move.source, Access) and group.sizes[move.source.operand] >= 0 for move in inside]
     straight = [
-        direct(move, _opposite(side)) if is_read and not group.is_ordered and 0 not in move.reads.strides else None
+        direct_requests(move, _opposite(side))
+        if is_read and not group.is_ordered and 0 not in move.reads.strides
+        else None
         for move, is_read in zip(inside, are_read, strict=True)
     ]
     transfers = [transfer for transfer in straight if transfer is not None]
@@ -214,8 +216,8 @@ def block_io(group: MoveGroup, cut: Cut, operand: int, area: Box) -> BlockIO:
     numbers_of_reads = [read_number for read_number, k in enumerate(staged_numbers) if are_read[k]]
     gap = cut.gap if side == "destination" else None
     if side == "source":
-        transfers = [*adjacent(transfers)]
-    staged, staged_moves, used = together([inside[k] for k in numbers_of_reads], _opposite(side), gap)
+        transfers = [*merge_adjacent_writes(transfers)]
+    staged, staged_moves, used = combined_requests([inside[k] for k in numbers_of_reads], _opposite(side), gap)
     transfers += staged
     for k, move in zip(numbers_of_reads, staged_moves, strict=True):
         inside[k] = move
@@ -226,8 +228,8 @@ def block_io(group: MoveGroup, cut: Cut, operand: int, area: Box) -> BlockIO:
     own_moves = tuple(_renumber(move, constants) for move in inside)
     if side == "destination":
         copied = None
-        if several := [copy for copy in group.copies if copy.destination == operand]:
-            spans, copied, used = copies_of_block(several, *area[0], cut.gap, used)
+        if operand_copies := [copy for copy in group.copies if copy.destination == operand]:
+            spans, copied, used = copies_of_block(operand_copies, *area[0], cut.gap, used)
             written += sum(span.kept_bytes for span in spans if span.is_direct) + int(copied.lengths.sum())
             transfers += spans
         is_covered = written == element_count and not group.is_ordered

@@ -112,7 +112,7 @@ def _lengthen(group: MoveGroup, cut: Cut, max_bytes: int) -> Cut:
 def _mean(io: BlockIO) -> float:
     """Return the average bytes of a read or of a write, whichever is smaller."""
     return min(
-        sum(transfer.bytes for transfer in all_of) / max(1, sum(transfer.file.size for transfer in all_of))
+        sum(transfer.bytes for transfer in all_of) / max(1, sum(transfer.file_offsets.size for transfer in all_of))
         for all_of in (io.reads, io.writes)
     )
 

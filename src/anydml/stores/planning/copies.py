@@ -88,9 +88,9 @@ class Rows(NamedTuple):
         order = np.lexsort(self[2:])
         kinds = np.stack(self[2:])[:, order]
         firsts = np.flatnonzero(np.append(True, (kinds[:, 1:] != kinds[:, :-1]).any(0))[: order.size])
-        for same in np.split(order, firsts[1:]) if order.size else ():
-            to, from_ = self.to[same], self.from_[same]
-            length, count, to_step, step = (int(column[same[0]]) for column in self[2:])
+        for group in np.split(order, firsts[1:]) if order.size else ():
+            to, from_ = self.to[group], self.from_[group]
+            length, count, to_step, step = (int(column[group[0]]) for column in self[2:])
             if length * count >= MIN_ALONE:
                 # Long rows are copied as bytes, so that other threads run meanwhile.
                 dtype, shape = (word(length), (count,)) if length <= LONGEST_WORD else (np.uint8, (count, length))
@@ -104,9 +104,9 @@ class Rows(NamedTuple):
                 _view_at_every_byte(written, length),
                 np.arange(count),
             )
-            several = COPY_BYTES // (length * count)
-            for first in range(0, to.size, several):
-                part = slice(first, first + several)
+            turns_per_copy = COPY_BYTES // (length * count)
+            for first in range(0, to.size, turns_per_copy):
+                part = slice(first, first + turns_per_copy)
                 target[np.add.outer(to[part], row_number * to_step)] = source[
                     np.add.outer(from_[part], row_number * step)
                 ]

@@ -69,7 +69,7 @@ def divide(
         max_output: the maximum size in bytes of an output; None for any.
     """
     if max_output is not None:
-        all_writers = (each.of_outputs(places.size(each.outputs) <= max_output) for each in all_writers)
+        all_writers = (writers.of_outputs(places.size(writers.outputs) <= max_output) for writers in all_writers)
     chosen = _divided(all_writers, places)
     if not chosen:
         return Divided([], {}, {}, np.empty(0, np.int64))
@@ -125,15 +125,15 @@ def _read(
     at, files = joined.owners * width + inside, np.unique(joined.files)
     lows = np.zeros(files.size, np.int64)
     for k, source in enumerate(files.tolist()):
-        mine = joined.files == source
-        lows[k], high = joined.starts[mine].min(), joined.ends[mine].max()
+        is_of_source = joined.files == source
+        lows[k], high = joined.starts[is_of_source].min(), joined.ends[is_of_source].max()
         intervals[first + k] = places.part(source, int(lows[k]), int(high - lows[k]), unit)
     operands = np.searchsorted(files, joined.files)
     windows = Windows(width, unit, at, first + operands, joined.starts - lows[operands], lengths)
     distances = (at - joined.starts)[joined.piece_of_part]
     for first_row in range(0, offsets.size, MAX_ROWS):
-        some = slice(first_row, first_row + MAX_ROWS)
-        offsets[some] += distances[pieces.piece_of_part[some]]
+        row_range = slice(first_row, first_row + MAX_ROWS)
+        offsets[row_range] += distances[pieces.piece_of_part[row_range]]
     return windows
 
 
@@ -176,7 +176,9 @@ def _divided(all_writers: Iterable[Writers], places: Places) -> list[tuple[RowWr
     files, number = len(places.files), places.file
     outputs = [arrays for (arrays,) in _batches((writers.outputs,) for writers, _ in candidates)]
     pairs = _batches(
-        (each.sets[:, source], each.outputs) for each, rows in candidates for source in {source for source, _ in rows}
+        (writers.sets[:, source], writers.outputs)
+        for writers, rows in candidates
+        for source in {source for source, _ in rows}
     )
     inputs = [read for read, _ in pairs]
     is_divided = _have_several(((tensor[arrays], number[arrays]) for arrays in outputs), tensor.size)
@@ -221,11 +223,11 @@ def _batches(all_columns: Iterable[tuple[Numbers, ...]]) -> list[tuple[Numbers, 
 
 def _have_several(pairs: Iterable[tuple[Numbers, Numbers]], count: int) -> Array:
     """Return whether each key below a count is paired with several files, in columns of keys and of files."""
-    least, most = np.full(count, np.iinfo(np.int32).max, np.int32), np.full(count, -1, np.int32)
+    smallest, largest = np.full(count, np.iinfo(np.int32).max, np.int32), np.full(count, -1, np.int32)
     for keys, files in pairs:
-        np.minimum.at(least, keys, files)
-        np.maximum.at(most, keys, files)
-    return least < most
+        np.minimum.at(smallest, keys, files)
+        np.maximum.at(largest, keys, files)
+    return smallest < largest
 
 
 def _tensors(all_writers: Sequence[Writers], count: int, inputs: int) -> Numbers:

@@ -138,15 +138,15 @@ class FileBlocking(Blocking):
                     blocks.append(block)
                     counts["blocks"] += 1
                     for transfer in io.reads:
-                        counts["reads"] += transfer.file.size
+                        counts["reads"] += transfer.file_offsets.size
                         read.add(operands[transfer.operand])
                         lies = self.intervals[operands[transfer.operand]]
                         counts["bytes_read"] += lies.bytes_in_file(transfer.bytes)
                         covered.setdefault((lies.path, lies.cast), (lies, IntervalUnion()))[1].add(
-                            transfer.file + lies.offset, transfer.sizes
+                            transfer.file_offsets + lies.offset, transfer.sizes
                         )
                     for transfer in io.writes:
-                        counts["writes"] += transfer.file.size
+                        counts["writes"] += transfer.file_offsets.size
                         counts["bytes_written"] += transfer.bytes
                     largest = max(largest, io.buffer_bytes)
                 totals.update({noun: count_seen * total // looked for noun, count_seen in counts.items()})

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from anydml.moves import Move, extent, simplify
+from anydml.moves import Move, byte_range, simplify
 from anydml.moves.dependencies import stages
 from anydml.stores.formats.store import Numbers
 from anydml.stores.planning.copies import MAX_SINGLE_COPIES, RunCopies
@@ -95,7 +95,7 @@ def join_outputs(
 def _join_file(writers: Sequence[Writers], places: Places, first: int, outputs: JoinedOutputs) -> Iterator[Move]:
     """Join the outputs of one file: add rows and intervals to those of earlier files, and return the moves."""
     groups = _groups(np.concatenate([writer.outputs for writer in writers]), places)
-    wholes = [places.interval(int(group[0]), int(group[-1])) for group in groups]
+    group_intervals = [places.interval(int(group[0]), int(group[-1])) for group in groups]
     ends_of = np.array([places.offset[group[-1]] for group in groups])
     spaced = [*spaced_moves((writer for writer in writers if writer.moves), places,
                        lambda outputs: np.searchsorted(ends_of, places.offset[outputs]).astype(np.int32),
@@ -108,24 +108,24 @@ def _join_file(writers: Sequence[Writers], places: Places, first: int, outputs: 
         move for copies, is_row in zip(spaced, are_rows, strict=True) if not is_row for move in copies.moves()
     ]
     ends = [(*key, int(np.min(from_)), int(np.max(from_ + lengths))) for key, _, from_, lengths in copied]
-    ends += [(*key, *extent(move.reads, move.sizes, move.element_size)) for key, move in other_moves if key[1] >= 0]
+    ends += [(*key, *byte_range(move.reads, move.sizes, move.element_size)) for key, move in other_moves if key[1] >= 0]
     spans: dict[tuple[int, int], tuple[int, int]] = {}
     for group, file, low, high in ends:
         span = spans.get((group, file), (low, high))
         spans[group, file] = min(low, span[0]), max(high, span[1])
     first += len(outputs.intervals)
-    outputs.intervals.update((first + k, interval) for k, interval in enumerate(wholes))
-    numbers = {key: span_number for span_number, key in enumerate(spans, first + len(wholes))}
+    outputs.intervals.update((first + k, interval) for k, interval in enumerate(group_intervals))
+    numbers = {key: span_number for span_number, key in enumerate(spans, first + len(group_intervals))}
     for (group, file), (low, high) in spans.items():
-        outputs.intervals[numbers[group, file]] = places.part(file, low, high - low, wholes[group].unit)
+        outputs.intervals[numbers[group, file]] = places.part(file, low, high - low, group_intervals[group].unit)
     for key, to, from_, lengths in copied:
-        to, from_ = to - wholes[key[0]].offset, from_ - spans[key][0]  # noqa: PLW2901
+        to, from_ = to - group_intervals[key[0]].offset, from_ - spans[key][0]  # noqa: PLW2901
         outputs.rows.append(RunCopies(first + key[0], numbers[key], to, from_, lengths))
     for key, move in other_moves:
         end, source = move.destination, move.source
         if key[1] >= 0:
             source = move.reads._replace(operand=numbers[key], offset=move.reads.offset - spans[key][0])
-        end = end._replace(operand=first + key[0], offset=end.offset - wholes[key[0]].offset)
+        end = end._replace(operand=first + key[0], offset=end.offset - group_intervals[key[0]].offset)
         yield move._replace(destination=end, source=source)
 
 

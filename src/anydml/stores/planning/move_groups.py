@@ -84,18 +84,19 @@ def move_groups_of(
     constants = {k: value.reshape(-1).view(np.uint8) for k, value in enumerate(program.program.constants, count)}
 
     tables: list[RunCopies] = []
-    alike = program.repeated_moves
-    if any(move.has_lookups for group in alike for move in group.moves):
+    repeated = program.repeated_moves
+    if any(move.has_lookups for group in repeated for move in group.moves):
         # Moves with lookups write no byte twice, because the pieces of a value do not overlap.
         reader = reader_of(program.name, inputs, constants, free)
         all_moves = [*resolve_lookups(program.with_all_moves(inputs, outputs), reader)]
-        alike = [RepeatedMoves(simplify(move for move in all_moves if isinstance(move, Move)), np.arange(count)[None])]
+        moves_once = simplify(move for move in all_moves if isinstance(move, Move))
+        repeated = [RepeatedMoves(moves_once, np.arange(count)[None])]
         tables = [entry for entry in all_moves if isinstance(entry, RunCopies)]
     lookup_outputs = {table.destination for table in tables}
     # A window is read into one buffer, and may be written from another buffer.
     max_window = max_block_bytes // 2 - SPARE_OF_WINDOW if free >= MIN_FREE else 0
-    alone, several, copies, intervals, windows = join_outputs(
-        alike,
+    alone, joined_moves, copies, intervals, windows = join_outputs(
+        repeated,
         lookup_outputs,
         places,
         count + len(constants),
@@ -103,25 +104,25 @@ def move_groups_of(
         max_window,
         max_divided,
     )
-    single_moves = [*program._replace(repeated_moves=alike).moves(count, alone)]
+    single_moves = [*program._replace(repeated_moves=repeated).moves(count, alone)]
     intervals |= {k: places.interval(k, k) for k in _operands_of(single_moves, tables) if k < count}
     groups, alike_to = MoveGroups([], [], intervals, constants), dict[Hashable, int]()
     sized: dict[int, Interval | Windows] = {**intervals, **windows}
-    for group_moves, rows in _independent_groups([*single_moves, *several], [*tables, *copies], sized):
+    for group_moves, rows in _independent_groups([*single_moves, *joined_moves], [*tables, *copies], sized):
         if any(isinstance(move.source, Access) and len(inputs) <= move.source.operand < count for move in group_moves):
             raise BindingError(
                 f"{program.name}: it reads its own output, which plans over files do not support: use a fused function"
             )
         used = _operands_of(group_moves, rows)
         of_group = [windows[k] for k in used & windows.keys()]
-        operands = tuple(sorted(used.union(*(each.operands for each in of_group))))
+        operands = tuple(sorted(used.union(*(window.operands for window in of_group))))
         numbers = {operand: k for k, operand in enumerate(operands)}
         moves = tuple(renumber_operands(move, numbers) for move in group_moves)
         bytes_of = tuple(sized[k].size if k in sized else -1 for k in operands)
         units = tuple(sized[k].unit if k in sized else 0 for k in operands)
         own_rows = [replace(row, destination=numbers[row.destination], source=numbers[row.source]) for row in rows]
         # The layers of a model differ only in their files.
-        own_windows = next((each.with_operands(numbers) for each in of_group), None)
+        own_windows = next((window.with_operands(numbers) for window in of_group), None)
         key = moves, bytes_of, units, own_windows and own_windows.state(), *(row.state() for row in own_rows)
         if key not in alike_to:
             alike_to[key] = len(groups.distinct)

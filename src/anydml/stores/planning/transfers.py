@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from anydml.moves import Access, Move, extent
+from anydml.moves import Access, Move, byte_range
 from anydml.stores.formats.store import Array, Numbers
 from anydml.stores.planning.cutting import Side, end_of, with_end
 from anydml.stores.running.scattered_io import LEFT_OUT, MAX_RUNS_AT_ONCE, NEAR, can_scatter
@@ -45,16 +45,16 @@ class Transfer(NamedTuple):
 
     Attributes:
         operand: number of the operand whose file is read or written.
-        file: offset of each request, in bytes from the start of the operand.
-        buffer: offset of each run in the buffer, request by request; `LEFT_OUT` of one that is read and not kept.
+        file_offsets: offset of each request, in bytes from the start of the operand.
+        buffer_offsets: offset of each run in the buffer, request by request; `LEFT_OUT` if the run is not kept.
         lengths: bytes of each run.
         is_direct: whether the buffer is that of the other end, because no move is needed in between.
         counts: runs of each request; None for one.
     """
 
     operand: int
-    file: Numbers
-    buffer: Numbers
+    file_offsets: Numbers
+    buffer_offsets: Numbers
     lengths: Numbers
     is_direct: bool = False
     counts: Numbers | None = None
@@ -71,9 +71,11 @@ class Transfer(NamedTuple):
     def run_offsets(self) -> Numbers:
         """Offset of each run in the file."""
         if self.counts is None:
-            return self.file
+            return self.file_offsets
         before = np.cumsum(self.lengths) - self.lengths
-        offsets: Numbers = before + np.repeat(self.file - before[np.cumsum(self.counts) - self.counts], self.counts)
+        offsets: Numbers = before + np.repeat(
+            self.file_offsets - before[np.cumsum(self.counts) - self.counts], self.counts
+        )
         return offsets
 
     @property
@@ -84,55 +86,56 @@ class Transfer(NamedTuple):
     @property
     def kept_bytes(self) -> int:
         """Bytes of runs that are kept."""
-        return int(self.lengths.sum(where=self.buffer != LEFT_OUT))
+        return int(self.lengths.sum(where=self.buffer_offsets != LEFT_OUT))
 
 
 def transfer_of(
-    operand: int, file: Numbers, buffer: Numbers, length: int, is_direct: bool = False, runs: int = 1
+    operand: int, file_offsets: Numbers, buffer_offsets: Numbers, length: int, is_direct: bool = False, runs: int = 1
 ) -> Transfer:
     """Return a `Transfer` in which all runs have one length, and all requests one number of runs."""
-    counts = np.full(file.size, runs, np.int64) if runs > 1 else None
-    return Transfer(operand, file, buffer, np.full(buffer.size, length, np.int64), is_direct, counts)
+    counts = np.full(file_offsets.size, runs, np.int64) if runs > 1 else None
+    lengths = np.full(buffer_offsets.size, length, np.int64)
+    return Transfer(operand, file_offsets, buffer_offsets, lengths, is_direct, counts)
 
 
-def are_apart(file: Numbers, lengths: Numbers) -> Array:
+def are_apart(file_offsets: Numbers, lengths: Numbers) -> Array:
     """Whether each sorted run begins a request: the run before is far, or the system supports one run per request."""
-    gaps = file[1:] - (file + lengths)[:-1]
-    return np.concatenate([np.ones(min(1, file.size), bool), (gaps < 0) | (gaps > NEAR) | (not can_scatter())])
+    gaps = file_offsets[1:] - (file_offsets + lengths)[:-1]
+    return np.concatenate([np.ones(min(1, file_offsets.size), bool), (gaps < 0) | (gaps > NEAR) | (not can_scatter())])
 
 
-def scattered_reads(operand: int, file: Numbers, buffer: Numbers, lengths: Numbers) -> Transfer:
+def scattered_reads(operand: int, file_offsets: Numbers, buffer_offsets: Numbers, lengths: Numbers) -> Transfer:
     """Return reads of runs, in the order of their offsets in the file, straight into the buffer of the other end.
 
     Runs that are near each other are one request, where the system has such.
     """
-    begins, gaps = are_apart(file, lengths), file[1:] - (file + lengths)[:-1]
+    begins, gaps = are_apart(file_offsets, lengths), file_offsets[1:] - (file_offsets + lengths)[:-1]
     if begins.all():
-        return Transfer(operand, file, buffer, lengths, True)
+        return Transfer(operand, file_offsets, buffer_offsets, lengths, True)
     between = np.flatnonzero(~begins[1:] & (gaps > 0)) + 1
     counts = np.diff(np.append(np.flatnonzero(np.insert(begins, between, False)), begins.size + between.size))
-    runs = np.insert(buffer, between, LEFT_OUT), np.insert(lengths, between, gaps[between - 1])
-    return Transfer(operand, file[begins], *runs, True, counts)
+    runs = np.insert(buffer_offsets, between, LEFT_OUT), np.insert(lengths, between, gaps[between - 1])
+    return Transfer(operand, file_offsets[begins], *runs, True, counts)
 
 
-def adjacent(writes: Iterable[Transfer]) -> Iterator[Transfer]:
+def merge_adjacent_writes(writes: Iterable[Transfer]) -> Iterator[Transfer]:
     """Merge direct writes that are adjacent in a file into one request, if the system supports such requests."""
     by_operand = dict[int, list[Transfer]]()
     for write in writes:
         by_operand.setdefault(write.operand, []).append(write)
-    for operand, several in by_operand.items():
-        if len(several) == 1 or not can_scatter():
-            yield from several
+    for operand, operand_writes in by_operand.items():
+        if len(operand_writes) == 1 or not can_scatter():
+            yield from operand_writes
             continue
-        file = np.concatenate([write.run_offsets for write in several])
-        buffer, lengths = (np.concatenate([write[k] for write in several]) for k in (2, 3))
+        file = np.concatenate([write.run_offsets for write in operand_writes])
+        buffer, lengths = (np.concatenate([write[k] for write in operand_writes]) for k in (2, 3))
         order = np.argsort(file, kind="stable")
         file, buffer, lengths = file[order], buffer[order], lengths[order]
         begins = np.flatnonzero(np.concatenate([[True], file[1:] != (file + lengths)[:-1]]))
         yield Transfer(operand, file[begins], buffer, lengths, True, np.diff(np.append(begins, file.size)))
 
 
-def direct(move: Move, side: Side) -> Transfer | None:
+def direct_requests(move: Move, side: Side) -> Transfer | None:
     """Return requests for one end of a move straight into the buffer of the other end; None if they would be short."""
     end, opposite = end_of(move, side), end_of(move, "source" if side == "destination" else "destination")
     length = move.element_size
@@ -160,7 +163,7 @@ def _reverse(end: Access, sizes: Sequence[int], dimensions: Sequence[int]) -> Ac
     return end._replace(offset=offset, strides=strides)
 
 
-def together(moves: Sequence[Move], side: Side, gap: int | None) -> tuple[list[Transfer], list[Move], int]:
+def combined_requests(moves: Sequence[Move], side: Side, gap: int | None) -> tuple[list[Transfer], list[Move], int]:
     """Return requests for one end of several moves, and the moves with that end in a buffer.
 
     Moves whose bytes interleave share a request.
@@ -181,7 +184,7 @@ def together(moves: Sequence[Move], side: Side, gap: int | None) -> tuple[list[T
     used = runs = 0
     for cluster in _clusters(moves, side):
         ends = [end_of(moves[k], side) for k in cluster]
-        spans = [extent(end, moves[k].sizes, moves[k].element_size) for end, k in zip(ends, cluster, strict=True)]
+        spans = [byte_range(end, moves[k].sizes, moves[k].element_size) for end, k in zip(ends, cluster, strict=True)]
         low, high = min(span[0] for span in spans), max(span[1] for span in spans)
         if len(cluster) > 1 and _is_worth_it([moves[k] for k in cluster], side, high - low, gap):
             first, second = np.array([low], np.int64), np.array([used], np.int64)
@@ -193,7 +196,7 @@ def together(moves: Sequence[Move], side: Side, gap: int | None) -> tuple[list[T
         for k in cluster:
             transfer, staged_moves[k], used = staged_requests(moves[k], side, gap or 0, used)
             transfers.append(transfer)
-            runs += transfer.buffer.size
+            runs += transfer.buffer_offsets.size
             if runs > MAX_RUNS_OF_BLOCK:
                 raise TooManyRunsError(runs)
     return transfers, staged_moves, used
@@ -204,7 +207,7 @@ def _clusters(moves: Sequence[Move], side: Side) -> list[list[int]]:
     spans = []
     for k, move in enumerate(moves):
         end = end_of(move, side)
-        spans.append((end.operand, *extent(end, move.sizes, move.element_size), k))
+        spans.append((end.operand, *byte_range(end, move.sizes, move.element_size), k))
     clusters: list[list[int]] = []
     last = (-1, 0)
     for operand, start, stop, k in sorted(spans):
@@ -230,7 +233,7 @@ def staged_requests(move: Move, side: Side, gap: int, base: int) -> tuple[Transf
     """Return requests for one end of a move, and the move with that end in a buffer.
 
     Args:
-        move: whose other end may lie in a buffer already.
+        move: the move; its other end may lie in a buffer already.
         side: the end whose bytes are requested.
         gap: largest number of unneeded bytes between two runs of a read; 0 for writes.
         base: start of the free part of the buffer.

@@ -56,8 +56,8 @@ class PlacedRows(NamedTuple):
         all_columns, count = list[list[Numbers]](), 0
         for low, high in pairwise([*bounds, reached.size]):
             numbers = np.flatnonzero((self.tensors >= low) & (self.tensors < high))
-            some = self.select(numbers)
-            *columns, piece_of_row = Pieces.of(some.tensors, some.read_files, some.rows.from_, some.rows.ends)
+            batch = self.select(numbers)
+            *columns, piece_of_row = Pieces.of(batch.tensors, batch.read_files, batch.rows.from_, batch.rows.ends)
             piece_of_part[numbers] = piece_of_row + count
             count += columns[0].size
             all_columns.append(columns)
@@ -68,8 +68,8 @@ class PlacedRows(NamedTuple):
         """Return the bytes of rows of each tensor below a count."""
         sizes = np.zeros(count, np.int64)
         for first in range(0, self.tensors.size, MAX_ROWS):
-            some = self.select(slice(first, first + MAX_ROWS))
-            sizes += np.bincount(some.tensors, some.rows.sizes, count).astype(np.int64)
+            batch = self.select(slice(first, first + MAX_ROWS))
+            sizes += np.bincount(batch.tensors, batch.rows.sizes, count).astype(np.int64)
         return sizes
 
 
@@ -126,8 +126,8 @@ def in_parts(placed: PlacedRows, width: int, unit: int) -> tuple[PlacedRows, Pie
     order = np.lexsort((pieces.starts[firsts], pieces.files[firsts]))
     new_number[pieces.owners[firsts][order]] = np.arange(firsts.size)
     for first_row in range(0, placed.tensors.size, MAX_ROWS):
-        some = placed.tensors[first_row : first_row + MAX_ROWS]
-        some[:] = new_number[some]
+        tensors = placed.tensors[first_row : first_row + MAX_ROWS]
+        tensors[:] = new_number[tensors]
     pieces = pieces._replace(owners=new_number[pieces.owners])
     read, written = pieces.sizes_of_owners(firsts.size), placed.sizes_of_tensors(firsts.size)
     # Each part has a share of each piece, so that parts of several pieces are written by shorter requests.

@@ -72,11 +72,15 @@ class Windows:
 
     def pieces(self, low: int, high: int) -> Self:
         """Return the pieces in an interval, with places from its start."""
-        some = slice(int((self.places + self.lengths).searchsorted(low, "right")), int(self.places.searchsorted(high)))
-        places, lengths = self.places[some], self.lengths[some]
+        overlapping = slice(
+            int((self.places + self.lengths).searchsorted(low, "right")), int(self.places.searchsorted(high))
+        )
+        places, lengths = self.places[overlapping], self.lengths[overlapping]
         starts, ends = np.maximum(places, low), np.minimum(places + lengths, high)
-        offsets = self.offsets[some] + starts - places
-        return replace(self, places=starts - low, sources=self.sources[some], offsets=offsets, lengths=ends - starts)
+        offsets = self.offsets[overlapping] + starts - places
+        return replace(
+            self, places=starts - low, sources=self.sources[overlapping], offsets=offsets, lengths=ends - starts
+        )
 
 
 class WindowIO(NamedTuple):
@@ -176,9 +180,11 @@ def _reads(rows: Rows, pieces: Windows, used: int) -> tuple[list[Transfer], Rows
     file = pieces.offsets[read] + offset[np.searchsorted(piece, read)] - pieces.places[read]
     reads = list[Transfer]()
     for source in np.unique(pieces.sources[read]).tolist():
-        mine = pieces.sources[read] == source
-        own_runs = np.repeat(mine, counts)
-        reads.append(Transfer(source, file[mine], buffer[own_runs], length[own_runs], True, counts[mine]))
+        is_of_source = pieces.sources[read] == source
+        own_runs = np.repeat(is_of_source, counts)
+        reads.append(
+            Transfer(source, file[is_of_source], buffer[own_runs], length[own_runs], True, counts[is_of_source])
+        )
     return reads, copied, used
 
 

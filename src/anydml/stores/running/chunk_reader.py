@@ -14,13 +14,13 @@ import numpy as np
 
 from anydml.errors import ModelError
 from anydml.files.addresses import Address
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 from anydml.memory.host import address_of
 from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.formats.store import Array, Store
 from anydml.stores.formats.zarr_array import ZarrStore, zarr_array
 from anydml.stores.formats.zarr_codecs import Decoder, bounded, raise_if_short
-from anydml.stores.formats.zarr_in_memory import decoded
+from anydml.stores.formats.zarr_in_memory import decode_chunk
 from anydml.stores.formats.zarr_warnings import unwarned
 from anydml.stores.planning.block_shapes import common_box, inside_box, size_of, sizes_of, split_box, word
 from anydml.stores.running.buffers import Buffers
@@ -96,8 +96,8 @@ class ChunkReader:
         if self._shards is not None and self.grid.is_plain:
             max_chunks = max(1, TOGETHER // max(1, self.grid.chunk_bytes))
             for _, chunks in itertools.groupby(self.grid.intersecting(box), lambda chunk: self.grid.place(chunk)[0]):
-                while several := [*itertools.islice(chunks, max_chunks)]:
-                    yield partial(self._plain, several, box, out)
+                while chunk_batch := [*itertools.islice(chunks, max_chunks)]:
+                    yield partial(self._plain, chunk_batch, box, out)
             return
         for chunk in self.grid.intersecting(box):
             if self._is_elsewhere and self.grid.is_plain:
@@ -202,10 +202,10 @@ class ChunkReader:
             return
         with self._buffers.lent(end - start) as buffer:
             kept.read(block_number, buffer.data, start)
-            flat, done = buffer.view(out.dtype), 0
+            flat, position = buffer.view(out.dtype), 0
             for part, destination in zip(run, destinations, strict=True):
-                destination[...] = flat[done : done + size_of(part)].reshape(sizes_of(part))
-                done += size_of(part)
+                destination[...] = flat[position : position + size_of(part)].reshape(sizes_of(part))
+                position += size_of(part)
 
     def _run(self, run: Run, box: Box, out: Array) -> None:
         """Read the elements in the intersections of a box and chunks that are close to each other in a shard."""
@@ -294,7 +294,7 @@ class ChunkReader:
         try:
             with suppress(FileNotFoundError):
                 data = (self.path / self.grid.name(chunk)).read_bytes()
-                elements = decoded(self._metadata, self.grid.sizes(chunk), data)
+                elements = decode_chunk(self._metadata, self.grid.sizes(chunk), data)
                 return np.ascontiguousarray(elements, self.grid.dtype).reshape(elements.shape).view(self._word)
         except Exception as error:
             # Codecs raise errors of any type.
@@ -310,7 +310,7 @@ class ChunkReader:
         except Exception as error:
             # Codecs raise errors of any type.
             raise_if_short(error)
-            raise JsonPath(str(self.path)).error(f"cannot be read: {str(error)[:200]}") from None
+            raise Location(str(self.path)).error(f"cannot be read: {str(error)[:200]}") from None
         elements_in_order = np.ascontiguousarray(elements, self.grid.dtype)
         return elements_in_order.reshape([e - a for a, e in box]).view(self._word)
 
@@ -319,7 +319,7 @@ class ChunkReader:
 
     def _error(self, chunk: Sequence[int], reason: str) -> Exception:
         subject = f"chunk {[*chunk]} of a shard" if self.grid.shard is not None else "a chunk"
-        return JsonPath(str(self.path / self.grid.name(chunk))).error(f"cannot be read as {subject}: {reason[:200]}")
+        return Location(str(self.path / self.grid.name(chunk))).error(f"cannot be read as {subject}: {reason[:200]}")
 
 
 def _array_of(store: Store | ZarrStore) -> Any:

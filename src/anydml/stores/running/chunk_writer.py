@@ -11,11 +11,11 @@ import numpy as np
 
 from anydml.errors import ModelError
 from anydml.files.addresses import Address
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 from anydml.stores.formats.chunk_grid import Box, ChunkGrid
 from anydml.stores.formats.store import Array
 from anydml.stores.formats.zarr_codecs import coder_of, raise_if_short
-from anydml.stores.formats.zarr_in_memory import encoded
+from anydml.stores.formats.zarr_in_memory import encode_chunk
 from anydml.stores.formats.zarr_metadata import has_fill_value
 from anydml.stores.formats.zarr_target import ZarrTarget
 from anydml.stores.running.files import PlainFile, open_file
@@ -84,8 +84,8 @@ class ChunkWriter:
                 self._write(chunk, piece)
             return
         start = 0
-        for is_left_out, several in groupby(pieces, lambda pair: self._leaves_out and self._has_fill_alone(pair[1])):
-            run = [*several]
+        for is_left_out, group in groupby(pieces, lambda pair: self._leaves_out and self._has_fill_alone(pair[1])):
+            run = [*group]
             end = start + len(run) * size
             self._put(self._shards, run, None if is_left_out else as_bytes(flat[start:end]))
             start = end
@@ -109,7 +109,7 @@ class ChunkWriter:
             is_left_out = self._leaves_out and self._has_fill_alone(flat)
             data = as_bytes(flat)
             if not grid.is_own and not is_left_out:
-                data = memoryview(encoded(self._metadata, elements))
+                data = memoryview(encode_chunk(self._metadata, elements))
             elif self._coder is not None and not is_left_out:
                 data = memoryview(self._coder.encode(elements))
         except (OSError, ModelError):
@@ -117,7 +117,7 @@ class ChunkWriter:
         except Exception as error:
             # Codecs raise errors of any type.
             raise_if_short(error)
-            raise JsonPath(str(path)).error(f"cannot be encoded: {str(error)[:200]}") from None
+            raise Location(str(path)).error(f"cannot be encoded: {str(error)[:200]}") from None
         if self._shards is not None:
             self._put(self._shards, [(chunk, flat)], None if is_left_out else data.cast("B"))
             return

@@ -128,7 +128,7 @@ def _one_line(error: BaseException) -> str:
 def _result(distributed: Any, scheduler: str, task: Any) -> list[tuple[int, int]]:
     """Return the numbers and bytes of the blocks that a task has written."""
     try:
-        done: list[tuple[int, int]] | str = task.result()
+        finished: list[tuple[int, int]] | str = task.result()
     except distributed.KilledWorker as error:
         raise ModelError(
             f"{scheduler}: workers died several times in the same blocks ({_one_line(error)}): see whether they have "
@@ -140,9 +140,9 @@ def _result(distributed: Any, scheduler: str, task: Any) -> list[tuple[int, int]
             f"{scheduler}: a worker cannot write blocks: {type(error).__name__}: {_one_line(error)}; if anydml "
             "is missing there or has another version, install this version on all workers"
         ) from None
-    if isinstance(done, str):
-        raise ModelError(f"{scheduler}: {done}; repeat the command to resume")
-    return done
+    if isinstance(finished, str):
+        raise ModelError(f"{scheduler}: {finished}; repeat the command to resume")
+    return finished
 
 
 def _groups(plan: BasePlan, numbers: Iterable[int], workers: int) -> Iterator[list[int]]:
@@ -195,20 +195,20 @@ _OPEN: dict[str, Any] = {}
 
 def _write(data: bytes, token: str, digest: str, numbers: Sequence[int]) -> list[tuple[int, int]] | str:
     """Write blocks, and return their numbers and bytes, or an error message."""
-    done: list[tuple[int, int]] = []
+    finished: list[tuple[int, int]] = []
     with _LOCK:
         try:
             plan, writer = _open(data, token, digest)
             with staging_of(plan).share():
                 _check_journal(plan, digest)
-                writer.write(numbers, lambda block_number, size: done.append((block_number, size)))
+                writer.write(numbers, lambda block_number, size: finished.append((block_number, size)))
                 writer.sync()
         except OSError as error:
             prefix = f"{error.filename}: " if error.filename else ""
             return f"a worker on {platform.node()} says: {prefix}{error.strerror or error}"
         except ValueError as error:
             return f"a worker says: {_one_line(error)}"
-    return done
+    return finished
 
 
 def _check_journal(plan: BasePlan, digest: str) -> None:

@@ -87,7 +87,7 @@ class FileBlocks(BlocksWriter):
         if (output := self._blocking.intervals[interval_number].output) is None:
             return
         known_bytes, base = self.plan.outputs[output].file.known_bytes, self._files[interval_number][1]
-        known_bytes.put(transfer.file + base, transfer.buffer, transfer.lengths, written)
+        known_bytes.put(transfer.file_offsets + base, transfer.buffer_offsets, transfer.lengths, written)
 
     def _written(self, operands: Sequence[int], io: BlockIO, slot: Array) -> Array:
         """Return a part of the write buffer in which whole pages of the file are whole pages of memory.
@@ -95,7 +95,7 @@ class FileBlocks(BlocksWriter):
         Elements, which have up to 16 bytes, stay aligned.
         """
         first, transfer = io.sizes[0], io.writes[0]
-        page = int(transfer.file[0]) - (0 if transfer.is_direct else int(transfer.buffer[0]))
+        page = int(transfer.file_offsets[0]) - (0 if transfer.is_direct else int(transfer.buffer_offsets[0]))
         offset = page + self._files[operands[transfer.operand]][1] - address_of(slot) - first
         first += 0 if offset % 16 or self._blocking.spare == SPARE else offset % PAGE
         return slot[first : first + io.sizes[1]]
@@ -108,13 +108,15 @@ class FileBlocks(BlocksWriter):
 
     def _transfer(self, operands: Sequence[int], transfer: Transfer, buffer: Array, is_read: bool) -> None:
         file, base = self._files[operands[transfer.operand]]
-        places = (transfer.file + base).tolist()
+        places = (transfer.file_offsets + base).tolist()
         view, request = buffer.data, file.read if is_read else file.write
         if transfer.counts is not None:
             transfer_runs, ends = file.read_runs if is_read else file.write_runs, np.cumsum(transfer.counts)[:-1]
-            runs = zip(np.split(transfer.buffer, ends), np.split(transfer.lengths, ends), strict=True)
+            runs = zip(np.split(transfer.buffer_offsets, ends), np.split(transfer.lengths, ends), strict=True)
             for offset, (starts, lengths) in zip(places, runs, strict=True):
                 transfer_runs(buffer, starts, lengths, offset)
             return
-        for offset, start, size in zip(places, transfer.buffer.tolist(), transfer.lengths.tolist(), strict=True):
+        for offset, start, size in zip(
+            places, transfer.buffer_offsets.tolist(), transfer.lengths.tolist(), strict=True
+        ):
             request(view[start : start + size], offset)

@@ -17,7 +17,7 @@ from typing import Any, Self
 import numpy as np
 
 from anydml.files.addresses import Address
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 from anydml.stores.formats.store import PAGE, Array, Numbers, resolved
 from anydml.stores.planning.intervals import Cast
 from anydml.stores.running.buffers import Buffers
@@ -116,27 +116,27 @@ class PlainFile:
         while view:
             count = self._read(view, offset)
             if not count:
-                raise JsonPath(str(self.path)).error("has become shorter since it was opened")
+                raise Location(str(self.path)).error("has become shorter since it was opened")
             view, offset = view[count:], offset + count
 
     def write(self, view: memoryview, offset: int) -> None:
         """Write all bytes of a view at an offset; many whole pages do not stay in the page cache."""
-        done, before = 0, -offset % PAGE
+        written, before = 0, -offset % PAGE
         pages = view[before : before + (len(view) - before) // PAGE * PAGE]
         if self._is_kept and len(pages) >= LONG_WRITE:
             self._write_all(view[:before], offset)
-            done = before + self._write_pages(pages, offset + before)
-        self._write_all(view[done:], offset + done)
+            written = before + self._write_pages(pages, offset + before)
+        self._write_all(view[written:], offset + written)
         if self._is_kept:
-            begin_write_back(self.descriptor, offset + done, len(view) - done)
+            begin_write_back(self.descriptor, offset + written, len(view) - written)
 
     def write_several(self, views: Sequence[memoryview], offset: int) -> None:
         """Write views contiguously at an offset, by one request if the system supports it."""
-        done = os.pwritev(self.descriptor, views, offset) if len(views) > 1 and hasattr(os, "pwritev") else 0
+        written = os.pwritev(self.descriptor, views, offset) if len(views) > 1 and hasattr(os, "pwritev") else 0
         for view in views:
             # Some views are written completely.
-            self._write_all(view[done:], offset + done)
-            done, offset = max(0, done - len(view)), offset + len(view)
+            self._write_all(view[written:], offset + written)
+            written, offset = max(0, written - len(view)), offset + len(view)
 
     def _write_all(self, view: memoryview, offset: int) -> None:
         while view:
@@ -145,11 +145,13 @@ class PlainFile:
 
     def _write_pages(self, pages: memoryview, offset: int) -> int:
         """Write pages that leave the page cache once they are on the disk, until refused; return the bytes written."""
-        done = 0
+        written = 0
         if sys.platform == "linux" and hasattr(os, "pwritev"):
             try:
-                while done < len(pages):
-                    done += os.pwritev(self.descriptor, [pages[done : done + MAX_WRITE]], offset + done, UNCACHED)
+                while written < len(pages):
+                    written += os.pwritev(
+                        self.descriptor, [pages[written : written + MAX_WRITE]], offset + written, UNCACHED
+                    )
             except NotImplementedError:
                 # Python was built without pwritev2.
                 pass
@@ -157,7 +159,7 @@ class PlainFile:
                 # Plain writes of the rest report what is wrong with the file.
                 if error.errno not in REFUSALS:
                     raise
-        return done
+        return written
 
     def read_runs(self, buffer: Array, starts: Numbers, lengths: Numbers, offset: int) -> None:
         """Fill runs of a buffer with the bytes from an offset on; bytes of runs at `LEFT_OUT` are dropped.
@@ -174,22 +176,22 @@ class PlainFile:
             begin_write_back(self.descriptor, offset, int(lengths.sum()))
 
     def _runs(self, buffer: Array, starts: Numbers, lengths: Numbers, offset: int, is_read: bool) -> None:
-        view, one = buffer.data, self.read if is_read else self.write
+        view, transfer_run = buffer.data, self.read if is_read else self.write
         while starts.size:
-            complete_runs = done = partial_bytes = 0
+            complete_runs = transferred = partial_bytes = 0
             ends = np.cumsum(lengths[:MAX_RUNS_AT_ONCE])
             count = ends.size if is_read else int(np.searchsorted(ends, MAX_WRITE, "right"))
             if count > 1 and can_scatter():
-                done = request(self.descriptor, buffer, starts[:count], lengths[:count], offset, is_read)
-                complete_runs = int(np.searchsorted(ends, done, "right"))
-                partial_bytes = done - int(ends[complete_runs - 1]) if complete_runs else done
-            if partial_bytes or not done:
+                transferred = request(self.descriptor, buffer, starts[:count], lengths[:count], offset, is_read)
+                complete_runs = int(np.searchsorted(ends, transferred, "right"))
+                partial_bytes = transferred - int(ends[complete_runs - 1]) if complete_runs else transferred
+            if partial_bytes or not transferred:
                 # The system wrote or read a run in part, or supports only one run per request.
                 start, length = int(starts[complete_runs]), int(lengths[complete_runs])
                 if start != LEFT_OUT:
-                    one(view[start + partial_bytes : start + length], offset + done)
-                complete_runs, done = complete_runs + 1, done + length - partial_bytes
-            starts, lengths, offset = starts[complete_runs:], lengths[complete_runs:], offset + done
+                    transfer_run(view[start + partial_bytes : start + length], offset + transferred)
+                complete_runs, transferred = complete_runs + 1, transferred + length - partial_bytes
+            starts, lengths, offset = starts[complete_runs:], lengths[complete_runs:], offset + transferred
 
     def _read(self, view: memoryview, offset: int) -> int:
         if hasattr(os, "preadv"):

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 
 try:
     import fcntl
@@ -54,9 +54,9 @@ class Journal:
                 try:
                     fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
-                    raise JsonPath(str(path)).error("another process is writing the same output") from None
+                    raise Location(str(path)).error("another process is writing the same output") from None
                 if not _is_same(self._file, path):
-                    raise JsonPath(str(path)).error("another process has just written the same output")
+                    raise Location(str(path)).error("another process has just written the same output")
             self.finished, self.is_whole = self._read(digest)
             self._count = len(self.finished)
             if not self._count and not self.is_whole:
@@ -76,15 +76,15 @@ class Journal:
             first = json.loads(lines[0])
             if first["plan"] != digest:
                 return set(), False
-            done = [int(line) for line in lines[1:] if line.isdigit()]
+            finished_blocks = [int(line) for line in lines[1:] if line.isdigit()]
             synced = [int(line[7:]) for line in lines[1:] if line.startswith(b"synced ")]
         except (IndexError, KeyError, TypeError, ValueError):
             return set(), False
         if b"whole" in lines:
-            return set(done), True
+            return set(finished_blocks), True
         if first["boot"] is None or first["boot"] != boot():
-            done = done[: max(synced, default=0)]
-        return set(done), False
+            finished_blocks = finished_blocks[: max(synced, default=0)]
+        return set(finished_blocks), False
 
     is_taken = True
     """Whether it keeps other processes from the outputs."""

@@ -17,7 +17,7 @@ from typing import Any
 
 from anydml.errors import ModelError
 from anydml.files.addresses import Address
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 from anydml.files.object_stores import first_line
 from anydml.stores.running.journal import boot
 
@@ -49,7 +49,7 @@ def read_journal(path: Address) -> Version:
     except FileNotFoundError:
         return [], None
     except Exception as error:
-        raise JsonPath(str(path)).error(f"cannot be read: {first_line(error)}") from None
+        raise Location(str(path)).error(f"cannot be read: {first_line(error)}") from None
 
 
 class JournalElsewhere:
@@ -67,7 +67,7 @@ class JournalElsewhere:
     def __init__(self, path: Address, digest: str, left: Version) -> None:
         self.path = path
         self._digest, self._run = digest, uuid.uuid4().hex
-        self._place = JsonPath(str(path))
+        self._location = Location(str(path))
         self._lock, self._saving, self._over = threading.Lock(), threading.Lock(), threading.Event()
         self._lost: Exception | None = None
         journal, self._tag = self._abandoned_journal(left)
@@ -108,9 +108,9 @@ class JournalElsewhere:
             time.sleep(SECONDS)
             written, version = read_journal(self.path)
             if version is None:
-                raise self._place.error("another process has just written the same output")
+                raise self._location.error("another process has just written the same output")
             if version != tag:
-                raise self._place.error("another process is writing the same output")
+                raise self._location.error("another process is writing the same output")
         return written, tag
 
     def _save(self, is_left: bool = False) -> None:
@@ -145,10 +145,12 @@ class JournalElsewhere:
             # The first request may have succeeded before it was repeated.
             written, tag = read_journal(self.path)
             if b"\n".join(written) != text:
-                raise self._place.error("another process is writing the same output") from None
+                raise self._location.error("another process is writing the same output") from None
             self._tag = tag
         except Exception as error:
-            raise self._place.error(f"cannot be written: {first_line(error)}; repeat the command to resume") from None
+            raise self._location.error(
+                f"cannot be written: {first_line(error)}; repeat the command to resume"
+            ) from None
 
     def _keep(self) -> None:
         """Write new versions until the plan is over."""

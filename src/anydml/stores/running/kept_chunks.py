@@ -108,19 +108,19 @@ class KeptChunks:
 
     def read(self, box_number: int, view: memoryview, offset: int) -> None:
         """Fill a view with kept bytes of a box, from an offset in the box on."""
-        end, done = offset + len(view), offset
+        end, position = offset + len(view), offset
         with self._lock:
             start = self._places.start(box_number)
             pieces = [*self._pieces.get(box_number, ())]
         for piece_offset, piece in pieces:
             low, high = max(piece_offset, offset), min(piece_offset + piece.nbytes, end)
             if low < high:
-                if done < low:
-                    self.file.read(view[done - offset : low - offset], start + done)
+                if position < low:
+                    self.file.read(view[position - offset : low - offset], start + position)
                 view[low - offset : high - offset] = as_bytes(piece)[low - piece_offset : high - piece_offset]
-                done = high
-        if done < end:
-            self.file.read(view[done - offset :], start + done)
+                position = high
+        if position < end:
+            self.file.read(view[position - offset :], start + position)
 
     def release(self, block: int) -> None:
         """Forget the boxes of a block that has been read."""
@@ -202,12 +202,12 @@ class Pieces:
                 break
         end, run = self._runs.pop(start)
         del self._starts[end]
-        taken, rest = run[:MAX_RUNS_AT_ONCE], run[MAX_RUNS_AT_ONCE:]
-        taken_bytes = sum(piece.nbytes for piece in taken)
-        if rest:
-            self._set_run(start + taken_bytes, end, rest)
-        self.size -= taken_bytes + BYTES_A_PIECE * len(taken)
-        return start, taken
+        batch, remaining = run[:MAX_RUNS_AT_ONCE], run[MAX_RUNS_AT_ONCE:]
+        taken_bytes = sum(piece.nbytes for piece in batch)
+        if remaining:
+            self._set_run(start + taken_bytes, end, remaining)
+        self.size -= taken_bytes + BYTES_A_PIECE * len(batch)
+        return start, batch
 
 
 class Places:

@@ -72,11 +72,13 @@ class LoadedBlocks(FileBlocks):
     def _written(self, operands: Sequence[int], io: BlockIO, slot: Array) -> Array:
         """Return the memory itself, to save a copy, if the block is contiguous there; otherwise a buffer."""
         transfer = io.writes[0]
-        is_one = len(io.writes) == transfer.file.size == transfer.buffer.size == 1 and not transfer.is_direct
-        is_one = is_one and not transfer.buffer[0]
+        is_one = (
+            len(io.writes) == transfer.file_offsets.size == transfer.buffer_offsets.size == 1 and not transfer.is_direct
+        )
+        is_one = is_one and not transfer.buffer_offsets[0]
         if is_one and io.sizes[1] == round_to_cache_lines(transfer.bytes):
             file, base = self._files[operands[transfer.operand]]
-            data: Array = file.part(int(transfer.file[0]) + base, transfer.bytes)
+            data: Array = file.part(int(transfer.file_offsets[0]) + base, transfer.bytes)
             if address_of(data) % ALIGNED == 0:
                 return data
         return super()._written(operands, io, slot)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from anydml.files.addresses import Address
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 from anydml.stores.formats.store import Array, Numbers
 from anydml.stores.running.scattered_io import LEFT_OUT
 
@@ -40,9 +40,9 @@ class ObjectFile:
             return
         count, size = self.path.read_into(view, offset)
         if self._size not in (None, size):
-            raise JsonPath(str(self.path)).error(f"is {size} bytes now, but was {self._size} when it was opened")
+            raise Location(str(self.path)).error(f"is {size} bytes now, but was {self._size} when it was opened")
         if count != len(view):
-            raise JsonPath(str(self.path)).error("has become shorter since it was opened")
+            raise Location(str(self.path)).error("has become shorter since it was opened")
 
     def read_runs(self, buffer: Array, starts: Numbers, lengths: Numbers, offset: int) -> None:
         """Fill runs of a buffer with the bytes from an offset on, by one request; some may be `LEFT_OUT`.

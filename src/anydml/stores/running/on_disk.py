@@ -55,8 +55,8 @@ def write_checksums(path: Path, checksums: Numbers) -> None:
         for start, size, *places in checksums.tolist():
             checksum = 0
             file.seek(start)
-            for done in range(0, size, CHECKSUM_READ_BYTES):
-                checksum = zlib.crc32(file.read(min(CHECKSUM_READ_BYTES, size - done)), checksum)
+            for position in range(0, size, CHECKSUM_READ_BYTES):
+                checksum = zlib.crc32(file.read(min(CHECKSUM_READ_BYTES, size - position)), checksum)
             for offset in places:
                 file.seek(offset)
                 file.write(checksum.to_bytes(4, "little"))

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 
 from anydml.files.addresses import Address
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 from anydml.stores.formats.chunk_grid import Box, ChunkGrid
 from anydml.stores.formats.store import Array
 from anydml.stores.formats.zarr_array import zarr_array
 from anydml.stores.formats.zarr_codecs import raise_if_short, rounding
-from anydml.stores.formats.zarr_in_memory import decoded, encoded
+from anydml.stores.formats.zarr_in_memory import decode_chunk, encode_chunk
 from anydml.stores.formats.zarr_metadata import RequestedLayout, changed
 from anydml.stores.formats.zarr_rectilinear import as_regular
 from anydml.stores.formats.zarr_strings import stored
@@ -105,10 +105,10 @@ class ReadBack:
         inside = tuple(slice(0, e - a) for a, e in box)
         if not path.is_file():
             return np.full([e - a for a, e in box], np.frombuffer(self.grid.fill, self.grid.dtype)[0])
-        return decoded(self._metadata, self.grid.sizes(chunk), path.read_bytes())[inside]
+        return decode_chunk(self._metadata, self.grid.sizes(chunk), path.read_bytes())[inside]
 
     def _compare(self, box: Box, written: Array, chunk: Sequence[int] | None = None) -> None:
-        place = JsonPath(str(self.folder))
+        location = Location(str(self.folder))
         try:
             read_elements = self._read(box, chunk)
             if self._same(read_elements, written):
@@ -118,11 +118,11 @@ class ReadBack:
         except Exception as error:
             # Codecs raise errors of any type.
             raise_if_short(error)
-            raise place.error(
+            raise location.error(
                 f"cannot be read back, and did not get its name: {type(error).__name__}: {str(error)[:200]}"
             ) from None
         box_text = ",".join(f"{a}:{e}" for a, e in box)
-        raise place.error(
+        raise location.error(
             f"has other elements at [{box_text}] than were written, when zarr-python reads them back; it "
             "did not get its name: ask for other --chunks, --shards or another --codec"
         )
@@ -145,4 +145,4 @@ class ReadBack:
         """Return elements after the codecs of a chunk, encoded and decoded in memory."""
         request = RequestedLayout(range(written.ndim), [*self.grid.inner], () if self.grid.version == 3 else None)
         metadata = changed(self._metadata, written.shape, request)
-        return decoded(metadata, written.shape, encoded(metadata, written))
+        return decode_chunk(metadata, written.shape, encode_chunk(metadata, written))

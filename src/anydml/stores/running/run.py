@@ -8,7 +8,7 @@ from functools import partial
 
 from anydml.errors import BindingError, ModelError
 from anydml.files.addresses import Address
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 from anydml.progress import progress_bar, waiting
 from anydml.stores.planning.base_plan import BasePlan
 from anydml.stores.planning.file_blocking import FileBlocking
@@ -82,19 +82,19 @@ def run(
         KeyboardInterrupt: as it was raised; its message says which files are kept.
     """
     staging = staging_of(plan)
-    place = JsonPath(str(staging.top[0]))
+    location = Location(str(staging.top[0]))
     try:
         staging.prepare(partial(check_unchanged, plan.name, plan.identities))
         with waiting(f"{plan.name}: listing {count_noun(plan.blocking.count, 'block')}", progress is True):
             digest = digest or plan.digest()
         if not staging.is_begun():
-            plan.was_there = not plan.overwrite and staging.was_written_by(digest)
-            if plan.was_there:
+            plan.already_complete = not plan.overwrite and staging.was_written_by(digest)
+            if plan.already_complete:
                 return
             staging.check_free()
         journal = staging.open_journal(digest)
     except OSError as error:
-        raise place.error(f"cannot be written: {error.strerror or error}") from None
+        raise location.error(f"cannot be written: {error.strerror or error}") from None
     is_over = False
     try:
         for block_number in {*done} - journal.finished:
@@ -118,10 +118,10 @@ def run(
         staging.finish(digest)
         is_over = True
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(str(place.error(_describe_kept(journal, len(plan.blocks), staging)))) from None
+        raise KeyboardInterrupt(str(location.error(_describe_kept(journal, len(plan.blocks), staging)))) from None
     except OSError as error:
         prefix = f"{error.filename}: " if error.filename else ""
-        raise place.error(
+        raise location.error(
             f"cannot be written: {prefix}{error.strerror or error}; repeat the command to resume"
         ) from None
     finally:
@@ -182,8 +182,8 @@ def _write_remaining(
 ) -> None:
     """Write all unfinished blocks."""
     unwritten = (k for k in range(len(plan.blocks)) if k not in journal.finished)
-    done = sum(map(plan.blocking.block_bytes, journal.finished))
-    with progress_bar(plan.totals.bytes_written, done, progress) as advance:
+    finished_bytes = sum(map(plan.blocking.block_bytes, journal.finished))
+    with progress_bar(plan.totals.bytes_written, finished_bytes, progress) as advance:
 
         def finished(block_number: int, size: int) -> None:
             journal.add(block_number, size)

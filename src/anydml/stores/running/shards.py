@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anydml.files.addresses import Address
-from anydml.files.json_path import JsonPath
 from anydml.files.located import MAX_REQUESTS, map_concurrently
+from anydml.files.location import Location
 from anydml.stores.formats.chunk_grid import Box, ChunkGrid
 from anydml.stores.formats.shard_index import EMPTY, Entries, ShardIndex
 from anydml.stores.formats.store import Array
@@ -101,8 +101,8 @@ class ShardReader:
         """
         by_file = groupby(self._grid.intersecting(box), lambda chunk: self._grid.place(chunk)[0])
         files = ([*chunks] for _, chunks in by_file)
-        while several := [*islice(files, MAX_REQUESTS)]:
-            for chunks, places in zip(several, map_concurrently(self._places, several), strict=True):
+        while file_batch := [*islice(files, MAX_REQUESTS)]:
+            for chunks, places in zip(file_batch, map_concurrently(self._places, file_batch), strict=True):
                 yield from self._runs(self._path / self._grid.name(chunks[0]), chunks, places, span)
 
     def _places(self, chunks: list[ChunkIndex]) -> list[tuple[int, int]]:
@@ -110,9 +110,9 @@ class ShardReader:
         try:
             return [self.place(chunk) or (0, 0) for chunk in chunks]
         except (OSError, ValueError) as error:
-            place = JsonPath(str(self._path / self._grid.name(chunks[0])))
+            location = Location(str(self._path / self._grid.name(chunks[0])))
             message = getattr(error, "strerror", None) or str(error)
-            raise place.error(f"cannot be read as chunk {[*chunks[0]]} of a shard: {message[:200]}") from None
+            raise location.error(f"cannot be read as chunk {[*chunks[0]]} of a shard: {message[:200]}") from None
 
     @staticmethod
     def _runs(path: Path, chunks: list[ChunkIndex], places: list[tuple[int, int]], span: int) -> Iterator[Run]:
@@ -244,7 +244,11 @@ class ShardWriter:
             OSError: the file cannot be written.
         """
         file, numbers = self._grid.place(chunks[0])[0], [self._grid.place(chunk)[1] for chunk in chunks]
-        kept_chunks = [(chunk, kept) for chunk, kept in zip(chunks, elements, strict=True) if kept is not None]
+        kept_chunks = [
+            (chunk, kept_elements)
+            for chunk, kept_elements in zip(chunks, elements, strict=True)
+            if kept_elements is not None
+        ]
         with self._lock:
             if file not in self._open:
                 remaining = math.prod(map(len, self._grid.inside(file)))

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from anydml.files.addresses import Address
 from anydml.files.folder import check_link
-from anydml.files.json_path import JsonPath, names
 from anydml.files.located import file_size, map_concurrently
+from anydml.files.location import Location, names
 from anydml.files.modes import allowed_by, folder_permissions, narrow
 from anydml.stores.formats.columns import content_bytes
 from anydml.stores.formats.packing import check_replaced, is_packed, pack
@@ -105,25 +105,27 @@ class Staging:
             ModelError: an output exists and may not be replaced.
         """
         for final in self.top:
-            place = JsonPath(str(final))
-            check_link(final, place)
+            location = Location(str(final))
+            check_link(final, location)
             if self._is_of_arrays and is_packed(final) and _was_empty(Path(os.path.realpath(final))):
-                raise place.error("is an empty folder, but a file or repository would be written there: remove it")
+                raise location.error("is an empty folder, but a file or repository would be written there: remove it")
             if not final.exists() or (final in self._folders and _was_empty(Path(os.path.realpath(final)))):
                 continue
             if final not in self._folders and final.is_dir():
-                raise place.error("is a folder, but a file would be written there: name a file in it")
+                raise location.error("is a folder, but a file would be written there: name a file in it")
             if not self.overwrite:
-                raise place.error("exists already: name another output, or replace it by --overwrite (overwrite=True)")
+                raise location.error(
+                    "exists already: name another output, or replace it by --overwrite (overwrite=True)"
+                )
             if final not in self._folders:
                 if not final.is_file():
-                    raise place.error("is neither a file nor a folder, and is not replaced: name another")
+                    raise location.error("is neither a file nor a folder, and is not replaced: name another")
             elif self._is_of_arrays and is_packed(final):
-                check_replaced(final, OF_ARRAY, place)
+                check_replaced(final, OF_ARRAY, location)
             elif self._is_of_arrays:
-                _check_array(final, place)
+                _check_array(final, location)
             else:
-                _check_checkpoint(final, {path.name for path in self.other_files}, place)
+                _check_checkpoint(final, {path.name for path in self.other_files}, location)
 
     @cached_property
     def _allowed(self) -> int:
@@ -300,12 +302,12 @@ class Staging:
         return True
 
 
-def _check_checkpoint(folder: Path, own_names: set[str], place: JsonPath) -> None:
+def _check_checkpoint(folder: Path, own_names: set[str], location: Location) -> None:
     """Refuse to replace a folder that has files other than files of tensors and files that the plan writes."""
     if folder.is_symlink():
-        raise place.error("is a symbolic link, and is not replaced: name what it leads to, or remove it first")
+        raise location.error("is a symbolic link, and is not replaced: name what it leads to, or remove it first")
     if not folder.is_dir():
-        raise place.error("is not a folder of tensors, and is not replaced: name another, or remove it first")
+        raise location.error("is not a folder of tensors, and is not replaced: name another, or remove it first")
     suffixes = (".safetensors", ".safetensors.index.json", ".distcp")
     foreign = [
         entry.name
@@ -313,18 +315,18 @@ def _check_checkpoint(folder: Path, own_names: set[str], place: JsonPath) -> Non
         if entry.name not in own_names and not (entry.is_file() and entry.name.endswith(suffixes))
     ]
     if foreign:
-        raise place.error(
+        raise location.error(
             f"has {names(sorted(foreign))} beside files of tensors, so the folder is not replaced: "
             "move them, or name another folder"
         )
 
 
-def _check_array(folder: Path, place: JsonPath) -> None:
+def _check_array(folder: Path, location: Location) -> None:
     """Refuse to replace a folder that is not a Zarr array, or contains other files."""
     if folder.is_symlink() or not folder.is_dir() or not is_zarr_array(folder):
-        raise place.error("is not a Zarr array, and is not replaced: name another, or remove it first")
+        raise location.error("is not a Zarr array, and is not replaced: name another, or remove it first")
     foreign = next((name for name in names_inside(folder) if not OF_ARRAY.fullmatch(name)), None)
     if foreign is not None:
-        raise place.error(
+        raise location.error(
             f"has {names([foreign])} beside its chunks, so the array is not replaced: move that, or name another folder"
         )

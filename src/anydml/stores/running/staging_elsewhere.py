@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from anydml.files.addresses import Address
-from anydml.files.json_path import JsonPath, names
 from anydml.files.located import file_size, map_concurrently
+from anydml.files.location import Location, names
 from anydml.stores.formats.columns import content_bytes
 from anydml.stores.formats.target import Content
 from anydml.stores.formats.zarr_metadata import GROUP_FILES, METADATA, is_zarr, is_zarr_array
@@ -104,20 +104,20 @@ class StagingElsewhere:
         are_filled, self._prepared = self._prepared or map(_has_objects, self.top), []
         self._filled = [final for final, is_filled in zip(self.top, are_filled, strict=True) if is_filled]
         for final in self._filled:
-            place = JsonPath(str(final))
+            location = Location(str(final))
             # A run that was interrupted leaves chunks without metadata.
             are_left = self.is_begun() and not is_zarr(final)
             if not are_left:
                 if not self.overwrite:
-                    raise place.error(
+                    raise location.error(
                         "exists already: name another output, or replace it by --overwrite (overwrite=True)"
                     )
                 if not is_zarr_array(final):
-                    raise place.error("is not a Zarr array, and is not replaced: name another, or remove it first")
+                    raise location.error("is not a Zarr array, and is not replaced: name another, or remove it first")
             foreign = next((path for path in final.files() if not self._is_replaced(path)), None)
             if foreign is not None:
                 name = str(foreign.relative_to(final))
-                raise place.error(f"has {names([name])} beside its chunks; it is not replaced: move that")
+                raise location.error(f"has {names([name])} beside its chunks; it is not replaced: move that")
 
     def _is_replaced(self, path: Address) -> bool:
         """Whether this plan writes an object, or the object may be a chunk of an array that is replaced."""

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from anydml.errors import BindingError
 from anydml.files.addresses import Address
-from anydml.files.json_path import JsonPath
 from anydml.files.located import map_concurrently
+from anydml.files.location import Location
 from anydml.progress import progress_bar
 from anydml.stores.planning.base_plan import BasePlan
 from anydml.stores.planning.identities import check_unchanged
@@ -54,7 +54,7 @@ def write_task(
         BindingError: the outputs were not begun.
     """
     staging = staging_of(plan)
-    place = JsonPath(str(staging.top[0]))
+    location = Location(str(staging.top[0]))
     try:
         with staging.share():
             if _is_over(staging, digest):
@@ -71,7 +71,7 @@ def write_task(
             _write(_mark(staging, task_number), json.dumps({"plan": digest}).encode())
     except OSError as error:
         prefix = f"{error.filename}: " if error.filename else ""
-        raise place.error(f"cannot be written: {prefix}{error.strerror or error}; run the task again") from None
+        raise location.error(f"cannot be written: {prefix}{error.strerror or error}; run the task again") from None
 
 
 def finished_tasks(plan: BasePlan, digest: str, count: int) -> list[int]:
@@ -85,14 +85,14 @@ def finished_tasks(plan: BasePlan, digest: str, count: int) -> list[int]:
             return False
 
     numbers = range(count)
-    done = (
+    finished = (
         map_concurrently(is_finished, numbers) if isinstance(staging.journal, Address) else [*map(is_finished, numbers)]
     )
-    return [number for number, is_done in zip(numbers, done, strict=True) if is_done]
+    return [number for number, is_done in zip(numbers, finished, strict=True) if is_done]
 
 
 def finish(
-    plan: BasePlan, digest: str, done: Iterable[int], tasks: int, progress: bool | Callable[[int], None]
+    plan: BasePlan, digest: str, finished: Iterable[int], tasks: int, progress: bool | Callable[[int], None]
 ) -> None:
     """Write all remaining blocks, and give the outputs their names, unless they have them.
 
@@ -102,10 +102,10 @@ def finish(
     """
     staging = staging_of(plan)
     if _is_over(staging, digest):
-        plan.was_there = True
+        plan.already_complete = True
         return
     _check_begun(staging, digest)
-    run(plan, progress, digest=digest, done=done)
+    run(plan, progress, digest=digest, done=finished)
     for task_number in range(tasks):
         with suppress(OSError):
             _mark(staging, task_number).unlink(missing_ok=True)

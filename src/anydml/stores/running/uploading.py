@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from anydml.files.addresses import Address, check_written
-from anydml.files.json_path import JsonPath, show
+from anydml.files.location import Location, show
 from anydml.stores.formats.model_files import INDEX, METADATA
 from anydml.stores.formats.store import state_of
 
@@ -42,10 +42,12 @@ class Upload:
         Raises:
             ModelError: the name is taken.
         """
-        place = JsonPath(str(self.to))
-        with place.reading():
+        location = Location(str(self.to))
+        with location.reading():
             if not self._journal.exists() and self.to.exists():
-                raise place.error("exists already: name another, or remove it first; nothing is replaced at addresses")
+                raise location.error(
+                    "exists already: name another, or remove it first; nothing is replaced at addresses"
+                )
 
     def _sent(self) -> dict[str, Any]:
         """Return the states of what was uploaded, by name: None for a file whose upload was interrupted."""
@@ -68,7 +70,7 @@ class Upload:
             ModelError: a file cannot be uploaded; another call continues with this file.
         """
         self.check_free()
-        place = JsonPath(str(self.to))
+        location = Location(str(self.to))
         entries = [self.local_path, *self.local_path.rglob("*")]
         files = [entry for entry in entries if entry.is_file()]
         # Readers find the other files by these, which therefore come last.
@@ -91,7 +93,9 @@ class Upload:
                 self._keep(json.dumps(sent))
             shutil.rmtree(self.local_path.parent)
         except OSError as error:
-            raise place.error(f"cannot be written: {error.strerror or error}; repeat the command to resume") from None
+            raise location.error(
+                f"cannot be written: {error.strerror or error}; repeat the command to resume"
+            ) from None
 
     def _keep(self, text: str) -> None:
         part = self._journal.with_name("sent.part")

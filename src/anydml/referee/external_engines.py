@@ -1,4 +1,4 @@
-"""Engines outside this process: a program that runs a case, or outputs that another machine has written."""
+"""Engines outside this process: a program that runs cases, or outputs that another machine has written."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class NotRunError(Exception):
     """The engine's interface cannot express the case, so there is no verdict."""
 
 
-class OutsideError(Exception):
+class ExternalEngineError(Exception):
     """An engine outside this process refuses a case; the message is the engine's."""
 
 
@@ -38,7 +38,7 @@ class OutputError(Exception):
     """An engine has run a case, but its outputs cannot be read."""
 
 
-class Ran(NamedTuple):
+class RunResult(NamedTuple):
     """The results of running a model file of DxDispatch.
 
     Attributes:
@@ -76,11 +76,11 @@ class Command:
             self._call(model, model.parent / DATA, Path(results))
             return _values(Path(results), model)
 
-    def run_dxdispatch(self, model: Path) -> Ran:
+    def run_dxdispatch(self, model: Path) -> RunResult:
         """Run a model file of DxDispatch, in the folder that its commands write to."""
         with tempfile.TemporaryDirectory() as results:
             text = self._call(model, model.parent, Path(results), Path(results))
-            return Ran(written_outputs(Path(results)), text)
+            return RunResult(written_outputs(Path(results)), text)
 
     def run_webnn(self, test: Mapping[str, Any], path: Path, test_number: int) -> list[Any]:
         """Run a test of WebNN, which the program gets as a separate file."""
@@ -101,11 +101,11 @@ class Command:
         if code < 0:
             raise CrashError(" ".join([signal.Signals(-code).name, *lines[-1:]]))
         if code:
-            raise OutsideError(lines[-1] if lines else f"it ended with {code}")
+            raise ExternalEngineError(lines[-1] if lines else f"it ended with {code}")
         return text
 
 
-class Written:
+class WrittenOutputs:
     """Outputs that another machine has written beside the cases: CASE/NAME/output_0.pb, or CASE/NAME/error.txt."""
 
     def __init__(self, name: str) -> None:
@@ -115,13 +115,13 @@ class Written:
         """Read the outputs of a model."""
         return _values(self._folder(model.parent / self._name), model)
 
-    def run_dxdispatch(self, model: Path) -> Ran:
+    def run_dxdispatch(self, model: Path) -> RunResult:
         """Read the arrays and the text that a model file of DxDispatch wrote."""
         folder = self._folder(model.parent / self._name)
         printed = folder / PRINTED
         if (model.parent / PRINTED).exists() and not printed.exists():
             raise OutputError(f"there is no {PRINTED} in {self._name}")
-        return Ran(written_outputs(folder), printed.read_text("utf-8", "replace") if printed.exists() else "")
+        return RunResult(written_outputs(folder), printed.read_text("utf-8", "replace") if printed.exists() else "")
 
     def run_webnn(self, test: Mapping[str, Any], path: Path, test_number: int) -> list[Any]:
         """Read the outputs of a test of WebNN: of the third in gather.json, NAME/gather/2/output_0.npy and so on."""
@@ -129,7 +129,7 @@ class Written:
 
     def _folder(self, folder: Path) -> Path:
         if (folder / "error.txt").exists():
-            raise OutsideError((folder / "error.txt").read_text("utf-8", "replace").strip())
+            raise ExternalEngineError((folder / "error.txt").read_text("utf-8", "replace").strip())
         if not folder.is_dir():
             raise MissingError(f"there is no folder {self._name} beside the case")
         return folder

@@ -112,7 +112,7 @@ def test_indices_that_a_dispatch_writes_are_not_known(tmp_path):
 
 
 def test_indices_that_are_too_many_to_look_at_are_counted(monkeypatch, tmp_path):
-    monkeypatch.setattr("anydml.dxdispatch.outside.MAX_LOOKED_AT", 2)
+    monkeypatch.setattr("anydml.dxdispatch.out_of_range_indices.MAX_LOOKED_AT", 2)
     warned, _ = told(model("DML_OPERATOR_GATHER", [0, 3, 1]), tmp_path)
     assert len(warned) == 1
     assert "IndicesTensor has 3 indices, more than the 2 that are looked at" in warned[0]

@@ -23,13 +23,13 @@ PLAIN_AXIS = ""
 
 
 @dataclass(frozen=True)
-class Input:
-    """An input, split into factors.
+class FactoredInput:
+    """An input whose axes are split into factors.
 
     Attributes:
-        source: the term that it is a view of.
+        source: the term that the input is a view of.
         labels: the factors of the source, in its order.
-        sizes: their sizes.
+        sizes: the sizes of the factors.
     """
 
     source: Term
@@ -38,15 +38,15 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Layout:
-    """Inputs of a node, with all factors in one order, and as few axes as possible.
+class AlignedInputs:
+    """Inputs of a node whose factors have one order, on as few axes as possible.
 
     Attributes:
-        inputs: the inputs in that order; sizes are 1 where they have no such factor.
-        kinds: kinds of the axes.
-        sizes: sizes of the axes.
+        inputs: the inputs in that order; an input without the factors of an axis has size 1 there.
+        kinds: the kind of each axis.
+        sizes: the size of each axis.
         runs: the factors that each axis consists of.
-        factors: for each axis that inputs share, the sizes of its factors.
+        factors: the sizes of the factors of each axis that the inputs share.
     """
 
     inputs: list[Term]
@@ -73,7 +73,7 @@ class Layout:
         return viewer.view(term, [self.factors[axis][k] for axis, k in labels], entries, shape)
 
 
-def laid_out(
+def align_inputs(
     viewer: Viewer,
     terms: Sequence[Term],
     axes: Sequence[Sequence[int]],
@@ -82,21 +82,21 @@ def laid_out(
     needs: Collection[int] = (),
     is_ordered: bool = True,
     joined: int = -1,
-) -> Layout:
-    """Return inputs of a node with all their factors in one order.
+) -> AlignedInputs:
+    """Return the inputs of a node with their factors in one order.
 
     Args:
         viewer: makes views.
         terms: the inputs.
         axes: for each axis of each input, the number of the axis that inputs share; −1 if the size is 1.
         sizes: sizes of the shared axes.
-        kinds: their kinds; factors of different kinds are not merged.
-        needs: which inputs must have their own factors along axes whose kind is not `PLAIN_AXIS`.
+        kinds: the kind of each shared axis; factors of different kinds are not merged.
+        needs: numbers of the inputs that may not be repeated along axes whose kind is not `PLAIN_AXIS`.
         is_ordered: whether the order of the inputs matters.
         joined: the axis along which the inputs are joined, so that their sizes may differ.
     """
-    for is_own in (False, True):
-        operands = [(term, term.sizes, own_axes(term)) if is_own else viewer.along(term) for term in terms]
+    for has_own_axes in (False, True):
+        operands = [(term, term.sizes, own_axes(term)) if has_own_axes else viewer.along(term) for term in terms]
         if joined >= 0:
             operands = [
                 operand if _is_single(operand[2][joined]) else (term, term.sizes, own_axes(term))
@@ -108,9 +108,7 @@ def laid_out(
             for k, (operand, axes_of) in enumerate(zip(operands, axes, strict=True))
         ]  # fmt: skip
         if factors is not None and inputs is not None and all(inputs):
-            return _arrange(
-                viewer, [layout_input for layout_input in inputs if layout_input], factors, kinds, is_ordered, joined
-            )
+            return _arrange(viewer, [*filter(None, inputs)], factors, kinds, is_ordered, joined)
     raise AssertionError("inputs as they are fit")
 
 
@@ -145,36 +143,36 @@ def _input(
     factors: Sequence[Sequence[Size]],
     kinds: Sequence[Hashable] | None,
     joined: int,
-) -> Input | None:
+) -> FactoredInput | None:
     """Return an input, split into the shared factors; None if the input lacks some, or does not divide in this way."""
     source, _, groups = operand
-    labelled = dict[int, list[tuple[Label, Size]]]()
+    labels_of = dict[int, list[tuple[Label, Size]]]()
     for shared, group in zip(axes, groups, strict=True):
         remaining = [(k, size) for k, size in group if size != 1]
         if shared == joined and remaining:
-            labelled[remaining[0][0]] = [((shared, 0), remaining[0][1])]
+            labels_of[remaining[0][0]] = [((shared, 0), remaining[0][1])]
             continue
         split = align(factors[shared], [size for _, size in remaining]) if remaining else ([], [])
         if split is None or any(len(parts) > 1 for parts in split[0]):
             return None
         for (k, _), axes_of in zip(remaining, split[1], strict=True):
             if k != REPEATED_FACTOR:
-                labelled[k] = [((shared, part), factors[shared][part]) for part, _ in axes_of]
+                labels_of[k] = [((shared, part), factors[shared][part]) for part, _ in axes_of]
             elif kinds is not None and kinds[shared] != PLAIN_AXIS:
                 return None
-    flat = [entry for k in sorted(labelled) for entry in labelled[k]]
-    return Input(source, [label for label, _ in flat], [size for _, size in flat])
+    flat = [entry for k in sorted(labels_of) for entry in labels_of[k]]
+    return FactoredInput(source, [label for label, _ in flat], [size for _, size in flat])
 
 
 def _arrange(
     viewer: Viewer,
-    inputs: Sequence[Input],
+    inputs: Sequence[FactoredInput],
     factors: list[list[Size]],
     kinds: Sequence[Hashable],
     is_ordered: bool,
     joined: int,
-) -> Layout:
-    labels = {label for layout_input in inputs for label in layout_input.labels}
+) -> AlignedInputs:
+    labels = {label for factored_input in inputs for label in factored_input.labels}
 
     def rank(k: int) -> tuple[bool, bool, int]:
         # Constants are moved when they are folded, so every order is equally good.
@@ -184,15 +182,15 @@ def _arrange(
     order = dict.fromkeys(label for k in sorted(range(len(inputs)), key=rank) for label in inputs[k].labels)
     if joined >= 0 and (joined, 0) not in order:
         order = {(joined, 0): None, **order}
-    places = [{label: k for k, label in enumerate(layout_input.labels)} for layout_input in inputs]
+    places = [{label: k for k, label in enumerate(factored_input.labels)} for factored_input in inputs]
     runs: list[list[Label]] = []
     for label in order:
         if (
             runs
             and kinds[runs[-1][-1][0]] == kinds[label[0]]
             and all(
-                _are_adjacent(place_of, runs[-1][-1], label, layout_input.source.is_constant)
-                for layout_input, place_of in zip(inputs, places, strict=True)
+                _are_adjacent(place_of, runs[-1][-1], label, factored_input.source.is_constant)
+                for factored_input, place_of in zip(inputs, places, strict=True)
             )
         ):
             runs[-1].append(label)
@@ -215,7 +213,7 @@ def _arrange(
             shape.append(product(sizes) if has or (joined >= 0 and run[0][0] != joined) else 1)
         arranged.append(viewer.view(arranged_input.source, arranged_input.sizes, entries, tuple(shape)))
     sizes = [product(factors[axis][k] for axis, k in run) for run in runs]
-    return Layout(arranged, [kinds[run[0][0]] for run in runs], sizes, runs, factors)
+    return AlignedInputs(arranged, [kinds[run[0][0]] for run in runs], sizes, runs, factors)
 
 
 def _are_adjacent(places: Mapping[Label, int], first: Label, second: Label, is_constant: bool) -> bool:

@@ -1,4 +1,4 @@
-"""Indices outside their axes that a model file contains: DirectML clamps or skips them without a word."""
+"""Indices in a model file that are out of range for their axes, which DirectML clamps or skips silently."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from anydml.dxdispatch.json_numbers import Array
 from anydml.dxdispatch.model import Resource
 from anydml.dxdispatch.schedule import Schedule
 from anydml.dxdispatch.steps import DispatchStep, OnnxStep
-from anydml.files.json_path import JsonPath
+from anydml.files.location import Location
 from anydml.moves import Access, Lookup
 
 MAX_LOOKED_AT = 1 << 22
-"""Largest number of indices of a tensor that are looked at."""
+"""Maximum number of indices of a tensor that are checked."""
 
 OPERATORS = ("GATHER", "SCATTER")
-"""Names in those of operators whose indices must lie inside; ONE_HOT defines what others do."""
+"""Parts of the names of operators whose indices must be in range; ONE_HOT also defines the others."""
 
 
-def find_outside_indices(todo: Schedule, contents: Callable[[Resource], Array]) -> Iterator[tuple[JsonPath, str]]:
-    """Yield a line for each tensor of initial values that has an index outside its axis, with the place of its binding.
+def find_out_of_range_indices(todo: Schedule, contents: Callable[[Resource], Array]) -> Iterator[tuple[Location, str]]:
+    """Yield a line for each tensor of initial values that has an index out of range, with the location of its binding.
 
     Args:
         todo: the schedule of a model.
         contents: returns the initial bytes of a resource.
     """
     written: set[Resource] = set()
-    reported: set[tuple[JsonPath, str]] = set()
+    reported: set[tuple[Location, str]] = set()
     for step in todo.steps:
         if isinstance(step, OnnxStep):
             written.update(bound.at.resource for bound in step.outputs if bound.at is not None)
@@ -44,9 +44,9 @@ def find_outside_indices(todo: Schedule, contents: Callable[[Resource], Array]) 
             description = (
                 _describe_indices(contents(bound.resource)[bound.start :], sizes, lookup) if is_known else None
             )
-            if description is not None and (bound.place, description) not in reported:
-                reported.add((bound.place, description))
-                yield bound.place, f"{operator}: {bound.name} has {description}"
+            if description is not None and (bound.location, description) not in reported:
+                reported.add((bound.location, description))
+                yield bound.location, f"{operator}: {bound.name} has {description}"
         written.update(bound.resource for bound in step.outputs)
 
 

@@ -1,4 +1,4 @@
-"""Locations in model files, with which errors begin."""
+"""Locations of errors: a file, a line, and a JSON path in the file."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ MAX_KEY = 60
 """Characters of a key that a path shows."""
 
 
-class JsonPath:
-    """A JSON path in a model file: ``JsonPath("model.json") / "dispatchables" / "split"``.
+class Location:
+    """The location of an error in a file, with a JSON path: ``Location("model.json") / "dispatchables" / "split"``.
 
-    A step costs the same however long the path is: the text is made when it is asked for.
+    A step costs the same however long the path is, because the text is made only when it is read.
 
     Args:
         file: the file as the user named it.
         path: the JSON path to start from, if it is not that of the root.
-        lines: finds the line of a place; without it, errors have the path only.
+        lines: finds lines; without it, errors have the path only.
     """
 
     __slots__ = ("_key", "_lines", "_parent", "_start", "file")
@@ -34,21 +34,21 @@ class JsonPath:
         self.file = file
         self._start = path
         self._lines = lines
-        self._parent: JsonPath | None = None
+        self._parent: Location | None = None
         self._key: str | int = ""
 
-    def __truediv__(self, key: str | int) -> JsonPath:
-        step = JsonPath(self.file, self._start, self._lines)
+    def __truediv__(self, key: str | int) -> Location:
+        step = Location(self.file, self._start, self._lines)
         step._parent = self
         step._key = key
         return step
 
-    def field(self, name: str) -> JsonPath:
-        """Return the place of a field that is named as errors do: ``"OutputTensors[1].Sizes"``."""
-        place = self
+    def field(self, name: str) -> Location:
+        """Return the location of a field, named as in errors: ``"OutputTensors[1].Sizes"``."""
+        location = self
         for key, index in re.findall(r"([^.\[\]]+)|\[(\d+)\]", name):
-            place = place / (key or int(index))
-        return place
+            location = location / (key or int(index))
+        return location
 
     @property
     def line(self) -> int | None:
@@ -56,7 +56,7 @@ class JsonPath:
         return self._lines.line([*self._keys()][::-1]) if self._lines else None
 
     @property
-    def location(self) -> str:
+    def text(self) -> str:
         """File, line and path, as errors begin: ``model.json: line 12: dispatchables.split.desc.Axis``."""
         line, path = self.line, self.path
         return escape_controls(": ".join(filter(None, (self.file, f"line {line}" if line else "", path))))
@@ -68,13 +68,13 @@ class JsonPath:
         return self._start + steps if self._start else steps.removeprefix(".")
 
     def _keys(self) -> Iterator[str | int]:
-        place = self
-        while place._parent is not None:
-            yield place._key
-            place = place._parent
+        location = self
+        while location._parent is not None:
+            yield location._key
+            location = location._parent
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, JsonPath) and (self.file, self.path) == (other.file, other.path)
+        return isinstance(other, Location) and (self.file, self.path) == (other.file, other.path)
 
     def __hash__(self) -> int:
         return hash((self.file, self.path))
@@ -84,19 +84,19 @@ class JsonPath:
         return escape_controls(f"{self.file}: {path}" if path else self.file)
 
     def __repr__(self) -> str:
-        return f"JsonPath({self.file!r}, {self.path!r})"
+        return f"Location({self.file!r}, {self.path!r})"
 
     def error(self, message: str, operator: str | None = None, rule: str | None = None) -> ModelError:
-        """Return the error with a message about this place, as one printable line; the message may quote the file."""
-        text = escape_controls(f"{self.location}: {message}")
+        """Return the error with this location and a message, which may quote the file, as one printable line."""
+        text = escape_controls(f"{self.text}: {message}")
         return ModelError(text, operator=operator, field=self.path or None, rule=rule, line=self.line)
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Raise errors of the operating system as those of this place.
+        """Raise errors of the operating system with this location.
 
         Raises:
-            ModelError: the place cannot be read.
+            ModelError: the file cannot be read.
         """
         try:
             yield
