@@ -74,7 +74,7 @@ def both(source: Path, target: Path) -> None:
 
 
 def anydml_merging(source: Path, target: Path) -> None:
-    onnx.save(slim(onnx.load(source), merges_scales=True).model, target)
+    onnx.save(slim(onnx.load(source), merge_scales=True).model, target)
 
 
 TOOLS: dict[str, Contender] = {

@@ -32,7 +32,7 @@ SECTIONS = {
 }
 """The sections of the names in `anydml` that are neither functions nor operator descs, by defining module."""
 
-INTERNAL = {"by_file", "call_in_python", "lowered"}
+INTERNAL = {"by_file", "call_in_python", "lower_call"}
 """Members that other modules of anydml call, and users do not."""
 
 RETURNED = ("anydml.stores", "anydml.dxdispatch", "anydml.explain", "anydml.tracing", "anydml.slim", "anydml.proving")

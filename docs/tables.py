@@ -42,9 +42,9 @@ from anydml.referee.no_cases import reason_of
 from anydml.referee.operators import OPERATORS
 from anydml.referee.readings import engines_by_reading
 from anydml.referee.schema_texts import first_versions
+from anydml.tracing.library_functions import ElementDependentFunction, LibraryFunction
 from anydml.tracing.numpy_table import NUMPY
 from anydml.tracing.torch_table import TORCH
-from anydml.tracing.words import ElementDependentWord, Word
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -272,9 +272,9 @@ def _measured(found: dict[str, Any]) -> str:
 
 def words(library: str) -> str:
     """What fused functions know of a library: names, and parameters that count."""
-    found: dict[Word, list[str]] = {}
+    found: dict[LibraryFunction, list[str]] = {}
     for name, word in {"numpy": NUMPY, "torch": TORCH}[library].items():
-        if not isinstance(word, ElementDependentWord):
+        if not isinstance(word, ElementDependentFunction):
             found.setdefault(word, []).append(f"`{MODULES.sub('.', name)}`")
     rows = [(", ".join(names), f"`{word.signature}`") for word, names in found.items()]
     return table(("functions", "parameters"), rows)

@@ -1,15 +1,15 @@
 """The source of anydml.core.rules: operators' rules, and checks of calls, whose one text Python interprets as well.
 
-Collected are the checks marked `@front` in src/anydml/operators, the rules of the functions that they check, and what
-both call. From their annotations each becomes a C function:
+Collected are the checks marked `@call_check` in src/anydml/operators, the rules of the functions that they check, and
+what both call. From their annotations each becomes a C function:
 
     Sizes, Integers    numbers in the call's memory: ``len(n)`` is ``n.count``, ``n[k]`` is ``n.at[k]``
     View, Views        boxes
     Item               the bytes of an element; None is NULL, which stands for zeros
-    Word, Outside      one of several words, as a number
+    Text, OutOfRange   one of several words, as a number
     name: str          the call (`Maker`): only errors name the function. A block that raises an error raises REFUSED,
                        and Python then runs the same text and says why.
-    make.cut(…)        ``verbs.cut(make, …)``; products in rules are checked
+    maker.cut(…)        ``verbs.cut(maker, …)``; products in rules are checked
     (a,) * n           n equal numbers, and ``tuple([… for k in range(n)])``, or ``Integers([…])`` in rules
 """
 
@@ -41,14 +41,14 @@ def source() -> str:
             mark = stub.decorator_list[0] if isinstance(stub, ast.FunctionDef) and stub.decorator_list else None
             if not (isinstance(mark, ast.Call) and mark.args):
                 continue
-            front = meaning(module, ast.unparse(mark.args[0]))
-            if front is None or "front" not in map(ast.unparse, getattr(front.node, "decorator_list", ())):
+            check = meaning(module, ast.unparse(mark.args[0]))
+            if check is None or "call_check" not in map(ast.unparse, getattr(check.node, "decorator_list", ())):
                 continue
             named = {str(each.arg): ast.unparse(each.value) for each in mark.keywords}
             for name in (ast.unparse(mark.args[0]), named["rule"], named.get("lengths", "")):
                 if name:
                     wanted[name] = meaning(module, name)  # type: ignore[assignment]
-            entries.append(Entry(stub, front.node, named).text())  # type: ignore[arg-type]
+            entries.append(Entry(stub, check.node, named).text())  # type: ignore[arg-type]
     texts, places = dict[str, str](), dict[str, str]()
     while wanted:
         name = next(iter(wanted))

@@ -14,12 +14,12 @@ class Entry:
 
     Args:
         stub: the public function.
-        front: the check of its calls.
+        call_check: the check of its calls.
         named: the rule, and what else the stub's decorator says.
     """
 
-    def __init__(self, stub: ast.FunctionDef, front: ast.FunctionDef, named: dict[str, str]) -> None:
-        self.name, self.front, self.named = stub.name, front, named
+    def __init__(self, stub: ast.FunctionDef, call_check: ast.FunctionDef, named: dict[str, str]) -> None:
+        self.name, self.call_check, self.named = stub.name, call_check, named
         parameters = [*stub.args.args, *stub.args.kwonlyargs][:-1]
         self.kinds = {each.arg: ast.unparse(each.annotation) for each in parameters if each.annotation}
         data = [name for name, kind in self.kinds.items() if kind in ("Array", "Sequence[Array]")]
@@ -28,7 +28,7 @@ class Entry:
         self.is_list = self.kinds[self.arrays[0]] != "Array"
         self.has_parts = ast.unparse(stub.returns or ast.Constant(None)).startswith("list[")
         # Objects are made before arrays are read: a finalizer that runs then changes nothing that was read.
-        self.made, self.run = ["cdef verbs.Maker make[1]"], list[str]()
+        self.made, self.run = ["cdef verbs.Maker maker[1]"], list[str]()
         self.passed, self.checked = dict[str, str](), list[str]()
 
     def text(self) -> str:
@@ -44,22 +44,26 @@ class Entry:
         if lengths:
             self.made += ["cdef list counts = []"]
             self.passed["counts"] = "list"
-        numbers = type_of(self.front.returns).strip("()").split(", ") if type_of(self.front.returns) != "int" else []
+        numbers = (
+            type_of(self.call_check.returns).strip("()").split(", ")
+            if type_of(self.call_check.returns) != "int"
+            else []
+        )
         names = [f"p{k}" for k in range(len(numbers))]
         self.run += [f"cdef {kind} {name}" for name, kind in zip(names, numbers, strict=True)]
         shapes, views = self._read_arrays()
-        call = f"{self.front.name}({', '.join(['make', shapes, *self.checked, *['None'] * len(self.indices)])})"
-        ruled = f"{self.named['rule']}({', '.join(['make', views, *names])})"
+        call = f"{self.call_check.name}({', '.join(['maker', shapes, *self.checked, *['None'] * len(self.indices)])})"
+        ruled = f"{self.named['rule']}({', '.join(['maker', views, *names])})"
         self.run += [f"{', '.join(names)} = {call}" if names else call]
-        self.run += ["while results.runs_again(make):", f"    {ruled}"] if self.has_parts else [ruled]
+        self.run += ["while results.runs_again(maker):", f"    {ruled}"] if self.has_parts else [ruled]
         if lengths:
-            self.run += [f"sizing.append_to(counts, {lengths}({', '.join(['make', shapes, *names])}))"]
+            self.run += [f"sizing.append_to(counts, {lengths}({', '.join(['maker', shapes, *names])}))"]
         kinds = ", ".join(["verbs.Maker *", *self.passed.values()])
-        done = f"(<int (*)({kinds}) noexcept>run_{self.name})({', '.join(['make', *self.passed])})"
-        self.made += [f"results.begin_call(make, {out}, {self.named.get('may_update', 'False')})"]
-        self.made += [f"cdef object found = results.end_call(make, {done})"]
+        done = f"(<int (*)({kinds}) noexcept>run_{self.name})({', '.join(['maker', *self.passed])})"
+        self.made += [f"results.begin_call(maker, {out}, {self.named.get('may_update', 'False')})"]
+        self.made += [f"cdef object found = results.end_call(maker, {done})"]
         self.made += ["return arguments.with_counts(found, counts)" if lengths else "return found"]
-        typed = ", ".join(["verbs.Maker *make", *[f"{kind} {name}" for name, kind in self.passed.items()]])
+        typed = ", ".join(["verbs.Maker *maker", *[f"{kind} {name}" for name, kind in self.passed.items()]])
         body = "\n    ".join([f"cdef int run_{self.name}({typed}) except -1:", *self.run, "return 1"])
         return body + "\n\n\n" + "\n    ".join([f"def {self.name}({', '.join([*self.kinds, 'out'])}):", *self.made])
 
@@ -77,7 +81,9 @@ class Entry:
         """Pass the other arguments: those read on the host, words as numbers, elements, and numbers."""
         others = [name for name in self.kinds if name not in [*self.arrays, *self.indices]]
         wanted = [
-            ast.unparse(each.annotation) for each in self.front.args.args[1 + len(self.arrays) :] if each.annotation
+            ast.unparse(each.annotation)
+            for each in self.call_check.args.args[1 + len(self.arrays) :]
+            if each.annotation
         ]
         for name, kind in zip(others, wanted, strict=False):
             self.checked.append(name)
@@ -88,7 +94,7 @@ class Entry:
                 self.checked[-1] = f"{name}_list"
                 continue
             self.passed[name] = "object"
-            if kind == "Word":
+            if kind == "Text":
                 del self.passed[name]
                 self.passed[f"{name}_word"] = "int64_t"
                 self.checked[-1] = f"{name}_word"
@@ -97,19 +103,19 @@ class Entry:
                     self.made += [f"elif {name} == {each!r}: {name}_word = {ast.unparse(word(each))}"]
                 self.made += ["else: return None"]
             elif kind.startswith("Item"):
-                self.run += [f"cdef verbs.Item {name}_item = arguments.item(make, {self.arrays[0]}, {name})"]
+                self.run += [f"cdef verbs.Item {name}_item = arguments.item(maker, {self.arrays[0]}, {name})"]
                 self.checked[-1] = f"{name}_item"
             elif kind == "int":
-                self.checked[-1] = f"arguments.integer(make, {name!r}, {name})"
+                self.checked[-1] = f"arguments.integer(maker, {name!r}, {name})"
 
     def _read_arrays(self) -> tuple[str, str]:
         """Read arrays; return their shapes, and their views."""
         if self.is_list:
-            self.run += [f"if arguments.read_all(make, {self.arrays[0]}_items): return 0"]
-            return "(<verbs.Shapes *>&make.inputs)[0]", "make.inputs"
-        self.run += [f"if arguments.read_first(make, {self.arrays[0]}, {len(self.arrays)}): return 0"]
+            self.run += [f"if arguments.read_all(maker, {self.arrays[0]}_items): return 0"]
+            return "(<verbs.Shapes *>&maker.inputs)[0]", "maker.inputs"
+        self.run += [f"if arguments.read_first(maker, {self.arrays[0]}, {len(self.arrays)}): return 0"]
         for name in self.arrays[1:]:
             kind = {"Array": "SAME", "Mask": "MASK"}.get(self.kinds.get(name, ""), "INDICES")
-            self.run += [f"if arguments.read_next(make, {name}, arguments.{kind}): return 0"]
-        views = [f"make.inputs.at[{k}]" for k in range(len(self.arrays))]
+            self.run += [f"if arguments.read_next(maker, {name}, arguments.{kind}): return 0"]
+        views = [f"maker.inputs.at[{k}]" for k in range(len(self.arrays))]
         return ", ".join(f"<verbs.Integers *>{each}" for each in views), ", ".join(views)

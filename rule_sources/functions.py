@@ -30,7 +30,7 @@ ITEMS = {"Sizes": "int", "Sequence[Sizes]": "Sizes", "Views": "View"}
 FIELDS = {("HostIntegers", "shape"): "Sizes"}
 
 MAX_INTS = 6
-"""Maximum number of sizes of ``make.ints(…)``."""
+"""Maximum number of sizes of ``maker.ints(…)``."""
 
 
 class Compiling(ast.NodeTransformer):
@@ -74,7 +74,7 @@ class Compiling(ast.NodeTransformer):
     def visit_Name(self, node: ast.Name) -> ast.expr:
         """Integers that have names are written out."""
         if node.id == "name":
-            return ast.Name("make")
+            return ast.Name("maker")
         known = meaning(self.module, node.id)
         if known and isinstance(known.node, ast.expr) and node.id.isupper():
             return number(known)
@@ -91,7 +91,7 @@ class Compiling(ast.NodeTransformer):
         if isinstance(node.func, ast.Name) and node.func.id == "len" and self.type(node.args[0]) in ITEMS:
             return ast.Attribute(self.visit(node.args[0]), "count")
         root, _, attribute = ast.unparse(node.func).rpartition(".")
-        if root == "make":
+        if root == "maker":
             return self._verb(attribute, [] if attribute == "constant" else node.args)
         arguments = [self.visit(each) for each in node.args]
         if attribute in ("tuple", "int", "index_treatment"):
@@ -123,7 +123,7 @@ class Compiling(ast.NodeTransformer):
             arguments[1] = or_null(arguments[1])
         elif name == "result" and len(arguments) == 1:
             arguments.append(ast.Name("NULL"))
-        return ast.Call(ast.Name(f"{module_of(name)}.{name}"), [ast.Name("make"), *arguments], [])
+        return ast.Call(ast.Name(f"{module_of(name)}.{name}"), [ast.Name("maker"), *arguments], [])
 
     def visit_If(self, node: ast.If) -> ast.stmt:
         """What is said of an error is left to Python."""
@@ -156,7 +156,7 @@ class Compiling(ast.NodeTransformer):
         is_tuple = isinstance(value, ast.Call) and ast.unparse(value.func) in ("tuple", "Integers")
         if isinstance(value, ast.Call) and is_tuple and isinstance(value.args[0], ast.ListComp):
             each = value.args[0].generators[0]
-            head = f"{to} = verbs.numbers(make, {ast.unparse(self.visit(each.iter.args[0]))})"
+            head = f"{to} = verbs.numbers(maker, {ast.unparse(self.visit(each.iter.args[0]))})"
             put = f"for {ast.unparse(each.target)} in range({to}.count): {to}.at[{ast.unparse(each.target)}] = 0"
             made = ast.parse(f"{head}\n{put}").body
             made[1].body[0].value = self.visit(value.args[0].elt)
@@ -168,11 +168,11 @@ class Compiling(ast.NodeTransformer):
     def visit_Tuple(self, node: ast.Tuple) -> ast.expr:
         """No numbers."""
         self.generic_visit(node)
-        return node if node.elts else ast.Call(ast.Name("verbs.numbers"), [ast.Name("make"), ast.Constant(0)], [])
+        return node if node.elts else ast.Call(ast.Name("verbs.numbers"), [ast.Name("maker"), ast.Constant(0)], [])
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
-        """Look for a number among others, or compare words."""
-        if self.type(node.left) in ("Word", "Outside"):
+        """Lookup for a number among others, or compare words."""
+        if self.type(node.left) in ("Text", "OutOfRange"):
             node.comparators = [word(each.value) for each in node.comparators]  # type: ignore[attr-defined]
         self.generic_visit(node)
         if isinstance(node.ops[0], ast.In):
@@ -183,7 +183,7 @@ class Compiling(ast.NodeTransformer):
         """Repeat a number, or multiply sizes."""
         self.generic_visit(node)
         if isinstance(node.op, ast.Mult) and isinstance(node.left, ast.Tuple):
-            return ast.Call(ast.Name("sizing.repeated"), [ast.Name("make"), node.left.elts[0], node.right], [])
+            return ast.Call(ast.Name("sizing.repeated"), [ast.Name("maker"), node.left.elts[0], node.right], [])
         if isinstance(node.op, ast.Mult) and self.is_rule:
             return ast.Call(ast.Name("sizing.times"), [node.left, node.right], [])
         if isinstance(node.op, ast.FloorDiv):
@@ -201,7 +201,7 @@ def head(function: ast.FunctionDef) -> str:
     kind, given = type_of(function.returns), []
     for each in function.args.args:
         is_call = each.arg == "name"
-        given.append("verbs.Maker *make" if is_call else f"{type_of(each.annotation)} {each.arg}")
+        given.append("verbs.Maker *maker" if is_call else f"{type_of(each.annotation)} {each.arg}")
     ends = {"int": "except -1", "bint": "except -1", "int64_t": "except? -1"}
     end = "except NULL" if kind.endswith("*") else ends.get(kind, "except *")
     return f"cdef {kind} {function.name}({', '.join(given)}) {end}"

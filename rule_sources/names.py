@@ -17,9 +17,9 @@ TYPES = {
     **{"Sequence[Sizes]": "verbs.Shapes", "View": "verbs.Box *", "Views": "verbs.Boxes", "Maker": "verbs.Maker *"},
     **{"bool": "bint", "HostIntegers": "arguments.HostIntegers", "None": "int"},
     **dict.fromkeys(("Item", "Item | None"), "verbs.Item"),
-    **dict.fromkeys(("Word", "Outside"), "int64_t"),
+    **dict.fromkeys(("Text", "OutOfRange"), "int64_t"),
 }
-WORDS = {"error": "REFUSE", "refuse": "REFUSE", "clamp": "ANYDML_CLAMP", "skip": "ANYDML_SKIP"}
+WORDS = {"error": "REFUSE", "clamp": "ANYDML_CLAMP", "skip": "ANYDML_SKIP"}
 """Numbers of words; others get one when they are met."""
 
 

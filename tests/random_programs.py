@@ -84,7 +84,7 @@ class Draw:
             inner, count = (nested,), step * nested.size
         is_inside = rng.random() < 0.4
         outside = str(rng.choice(self.outside))
-        values = index_values(rng, dtype, count + 2, size, is_inside and outside != "refuse")
+        values = index_values(rng, dtype, count + 2, size, is_inside and outside != "error")
         key = f"indices{len(self.indices)}"
         self.indices[key] = values
         lowest = sum(min(0, s * (n - 1)) for s, n in zip(strides, sizes, strict=True))

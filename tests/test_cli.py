@@ -446,8 +446,8 @@ def test_nothing_is_imported_before_interruptions_are_handled():
     first = next(
         node for node in ast.parse((package / "__init__.py").read_text("utf-8")).body if isinstance(node, kinds)
     )
-    assert [name.name for name in first.names] == ["_starting"]
-    module = ast.parse((package / "_starting.py").read_text("utf-8"))
+    assert [name.name for name in first.names] == ["_interrupt"]
+    module = ast.parse((package / "_interrupt.py").read_text("utf-8"))
     found = [node for node in ast.walk(module) if isinstance(node, kinds)]
     # What is built into Python, or imported by it before any program.
     assert {name.name for node in found for name in node.names} == {"_signal", "os", "sys"}

@@ -45,7 +45,7 @@ def test_tracebacks_show_lines():
     with pytest.raises(dml.DescError) as caught:
         dml.slice(np.arange(3), [0], [4])
     lines = [linecache.getline(each.filename, each.lineno) for each in traceback.extract_tb(caught.tb)]
-    assert any("return general(" in line for line in lines)
+    assert any("return call_from_python(" in line for line in lines)
 
 
 def test_functions_are_made_once_and_listed():

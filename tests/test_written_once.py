@@ -16,11 +16,11 @@ MOVING = (
     "explain/",
     "graph/graph_lowering.py",
     "operators/nonzero_",
-    "stores/checkpoints/answers.py",
+    "stores/checkpoints/mapping_results.py",
 )
 """Where moves are made by hand: they have no operators, or one without a rule, whose sizes are data, or were kept."""
 MADE = {"Move", "Access", "Lookup"}
-AGAIN = {"moves", "lower", "by_numpy", "in_place", "_updated", "_pick", "chosen", "surrounded", "scattered"}
+AGAIN = {"moves", "lower", "move_with_numpy", "in_place", "_updated", "_pick", "chosen", "surrounded", "scattered"}
 """Names of functions that spell an operator beside its rule."""
 CUTS = {"cut", "slice", "window", "windows", "narrow", "split"}
 INDEPENDENT = ("proving/", "referee/", "engines/reference/", "engines/cuda/")

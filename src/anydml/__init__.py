@@ -6,7 +6,7 @@ on arrays in one call. `copy` copies the elements of any view, and `fuse` turns 
 """
 
 # isort: off
-from anydml import _starting  # first: handles Ctrl-C during the imports below
+from anydml import _interrupt  # first: handles Ctrl-C during the imports below
 
 # isort: on
 import sys
@@ -14,20 +14,20 @@ from importlib import import_module
 from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any
 
-from anydml import _loading  # noqa: F401  # registers functions of higher packages
+from anydml import _lazy_packages  # noqa: F401  # registers functions of higher packages
 from anydml._version import __version__ as __version__  # public
 
 _FOLDERS = __path__
-_MODULES = ("anydml._names", "anydml._later_names")
+_MODULES = ("anydml._names", "anydml._lazy_names")
 """The modules that have the public names, but for `fuse` and packages."""
 
 if TYPE_CHECKING:
-    from anydml._later_names import *  # noqa: F403
+    from anydml._lazy_names import *  # noqa: F403
     from anydml._names import *  # noqa: F403
     from anydml.operators.registry import *  # noqa: F403
     from anydml.tracing import fuse as fuse  # public
 else:
-    if not _starting.is_command(sys.argv):
+    if not _interrupt.is_command(sys.argv):
         # All together: threads that import modules of one package at the same time could wait for each other.
         from anydml._names import *  # noqa: F403
 

@@ -101,13 +101,13 @@ class ModelError(AnydmlError):
         self.line = line
 
 
-NO_FILE = "there is no such file or folder"
+PATH_NOT_FOUND = "there is no such file or folder"
 """What is said of a path where nothing is."""
 
 
 def nothing_at(path: str | os.PathLike[str]) -> str:
     """Return the text of an error for a path that does not exist, or for a symbolic link that leads nowhere."""
-    return "is a symbolic link that leads nowhere" if os.path.islink(path) else NO_FILE
+    return "is a symbolic link that leads nowhere" if os.path.islink(path) else PATH_NOT_FOUND
 
 
 class FuseError(AnydmlError):

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any, Generic, TypeAlias, TypeVar, dataclass_transform
 
-Taken = TypeVar("Taken")
-Kept = TypeVar("Kept")
+Accepted = TypeVar("Accepted")
+StoredField = TypeVar("StoredField")
 Item = TypeVar("Item")
 Kind = TypeVar("Kind", bound="Record")
 
@@ -55,20 +55,20 @@ class Record:
             object.__setattr__(self, name, value)
 
 
-class Given(Generic[Taken, Kept]):
+class ConvertedField(Generic[Accepted, StoredField]):
     """The type of a field that a record converts: what is given, and what is kept. Only type checkers use it."""
 
-    def __get__(self, instance: Any, class_: Any = None) -> Kept:
+    def __get__(self, instance: Any, class_: Any = None) -> StoredField:
         raise NotImplementedError
 
-    def __set__(self, instance: Any, value: Taken) -> None:
+    def __set__(self, instance: Any, value: Accepted) -> None:
         raise NotImplementedError
 
 
-ListOf: TypeAlias = Given[Sequence[Item], tuple[Item, ...]]
+ListOf: TypeAlias = ConvertedField[Sequence[Item], tuple[Item, ...]]
 """A field that takes a sequence and keeps a tuple."""
 
-Named: TypeAlias = Given[Item | str, Item]
+Named: TypeAlias = ConvertedField[Item | str, Item]
 """A field that takes a member of an enumeration, or its name."""
 
 
@@ -145,7 +145,7 @@ def _field_type(text: str) -> str:
     outer, _, inner = text.removesuffix("]").partition("[")
     if outer == "ListOf":
         return f"tuple[{inner}, ...]"
-    return inner if outer == "Named" else inner.rpartition(", ")[2] if outer == "Given" else text
+    return inner if outer == "Named" else inner.rpartition(", ")[2] if outer == "ConvertedField" else text
 
 
 def _names(class_: Any) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import click
 import pytest
 
 from anydml.cli import CHECKPOINT_COMMANDS, anydml, main
-from anydml.cli.other_options import _GROUPS, ANSWERS, OF_RESHARD
+from anydml.cli.foreign_options import _GROUPS, ANSWERS, RESHARD_ONLY_OPTIONS
 
 OWN = {
     name: {text for each in anydml.commands[name].params for text in (*each.opts, *each.secondary_opts)}
@@ -57,7 +57,7 @@ def test_they_are_known_however_they_are_written(given, capsys):
         assert "write --shard-size 5GB. See" in said(capsys, command, "in", "out", given)
 
 
-@pytest.mark.parametrize("option", OF_RESHARD)
+@pytest.mark.parametrize("option", RESHARD_ONLY_OPTIONS)
 @pytest.mark.parametrize("command", CHECKPOINT_COMMANDS)
 def test_options_of_reshard_are_answered_by_it(command, option, capsys):
     assert option in OWN["reshard"]

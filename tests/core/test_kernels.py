@@ -269,7 +269,7 @@ def by_definition(program, arrays):
     bind_literally(program, [*arrays, *scratch_arrays(program)])()
 
 
-def by_numpy(program, arrays):
+def move_with_numpy(program, arrays):
     NumpyEngine().compile(program).bind(arrays)()
 
 
@@ -283,4 +283,4 @@ def test_random_programs(kernels, chunk):
 @pytest.mark.parametrize("chunk", range(2))
 def test_long_random_programs(kernels, chunk):
     for seed in range(1000 + 60 * chunk, 1000 + 60 * chunk + 60):
-        check_program(seed, int(np.random.default_rng(seed).choice([37, 300])), by_numpy)
+        check_program(seed, int(np.random.default_rng(seed).choice([37, 300])), move_with_numpy)

@@ -64,7 +64,7 @@ def test_moves_that_are_not_simple():
 def test_an_index_that_may_not_be_outside_stops_everything():
     raised = 0
     for k in range(200):
-        program, arrays = random_program([23, k], outside=("refuse", "clamp", "skip"))
+        program, arrays = random_program([23, k], outside=("error", "clamp", "skip"))
         before = [array.copy() for array in arrays]
         try:
             by_definition(program, arrays)
@@ -81,7 +81,7 @@ def test_an_index_that_may_not_be_outside_stops_everything():
 
 
 def test_an_index_is_refused_by_whoever_has_no_words_for_it():
-    lookup = Lookup(1, "int64", 0, (8,), 5, 1, "refuse")
+    lookup = Lookup(1, "int64", 0, (8,), 5, 1, "error")
     arrays = np.arange(5, dtype=np.uint8), np.array([0, -6]), np.zeros(2, np.uint8)
     with pytest.raises(IndexError, match="an index is out of range for its axis"):
         run_moves([Move((2,), Access(2, 0, (1,)), Access(0, 0, (0,), (lookup,)), 1)], arrays)
@@ -92,7 +92,7 @@ def test_the_index_refused_is_told_as_it_stands(dtype):
     limits = np.iinfo(dtype)
     for bad in {limits.max, limits.min, 5} - {0}:
         indices = np.array([0, 4, bad, limits.max], dtype)
-        lookup = Lookup(1, dtype, 0, (indices.itemsize,), 5, 1, "refuse")
+        lookup = Lookup(1, dtype, 0, (indices.itemsize,), 5, 1, "error")
         move = Move((4,), Access(2, 0, (1,)), Access(0, 0, (0,), (lookup,)), 1)
         operands = (Operand("input", "x"), Operand("input", "indices"), Operand("output", "y"))
         x, y = np.arange(5, dtype=np.uint8), np.zeros(4, np.uint8)

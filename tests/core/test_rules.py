@@ -18,7 +18,9 @@ def fronts():
     """The functions on arrays whose checks are marked."""
     for path in [*(ROOT / "src/anydml/operators").glob("*.py"), ROOT / "src/anydml/functions/copying.py"]:
         tree = ast.parse(path.read_text("utf-8"))
-        marked = {each.name for each in tree.body if "front" in map(ast.unparse, getattr(each, "decorator_list", ()))}
+        marked = {
+            each.name for each in tree.body if "call_check" in map(ast.unparse, getattr(each, "decorator_list", ()))
+        }
         for each in tree.body:
             for mark in getattr(each, "decorator_list", ()):
                 if isinstance(mark, ast.Call) and mark.args and ast.unparse(mark.args[0]) in marked:

@@ -60,7 +60,7 @@ def test_a_wrong_move_cannot_hide_from_the_reference(monkeypatch):
         return (), ()
 
     for operator in REGISTRY.values():
-        monkeypatch.setattr(operator, "lowered", no_moves)
+        monkeypatch.setattr(operator, "lower", no_moves)
     desc = dml.SplitOperatorDesc(f32(2), [f32(1), f32(1)], 0)
     outputs = [np.zeros(1, np.float32) for _ in range(2)]
     dml.Device("reference").compile_operator(desc).bind([np.float32([3, 4])], outputs).dispatch()

@@ -74,7 +74,7 @@ def test_random_programs_are_varied():
 def test_an_index_that_may_not_be_outside_stops_everything(bind):
     raised = 0
     for k in range(60):
-        program, arrays = random_program([10, k], outside=("refuse", "clamp", "skip"))
+        program, arrays = random_program([10, k], outside=("error", "clamp", "skip"))
         before = [array.copy() for array in arrays]
         try:
             literally(program, arrays)
@@ -105,7 +105,7 @@ def test_an_index_that_may_not_be_outside_stops_everything(bind):
         (Move((2,), Access(1, 0, (4,)), Access(1, 4, (4,)), 4), "it reads what it writes"),
         (Move((2,), Access(1, 0, (4,)), Fill(b"abc"), 4), "its pattern of 3 B does not divide its elements of 4 B"),
         (
-            Move((2,), Access(1, 0, (4,)), Access(0, 0, (0,), (Lookup(1, "int32", 8, (4,), 3, 4, "refuse"),)), 4),
+            Move((2,), Access(1, 0, (4,)), Access(0, 0, (0,), (Lookup(1, "int32", 8, (4,), 3, 4, "error"),)), 4),
             "the indices in #1 are refused before anything is written, but they are written",
         ),
     ],
@@ -169,7 +169,7 @@ def test_long_elements_that_partly_meet_are_written_whole(engine, size, is_fill)
 
 def test_indices_of_refused_indices_are_not_written_either():
     inner = Lookup(1, "int32", 8, (4,), 3, 4)
-    lookup = Lookup(0, "int32", 0, (0,), 3, 4, "refuse", (inner,))
+    lookup = Lookup(0, "int32", 0, (0,), 3, 4, "error", (inner,))
     move = Move((2,), Access(1, 0, (4,)), Access(0, 0, (0,), (lookup,)), 4)
     program = Program("p", (Operand("input", "x"), Operand("output", "y")), (move,))
     assert any("the indices in #1 are refused" in problem for problem in program.problems())

@@ -17,12 +17,12 @@ from anydml.tensor import TensorDesc
 
 
 @rule
-def halves_rule(make: Maker, x: View, axis: int) -> None:
+def halves_rule(maker: Maker, x: View, axis: int) -> None:
     """Two cuts."""
     half: int64 = x.sizes[axis] // 2
-    to: View = make.result(make.sizes(x))
-    make.copy(make.cut(to, axis, half, half, 1), make.cut(x, axis, 0, half, 1))
-    make.copy(make.cut(to, axis, 0, half, 1), make.cut(x, axis, half, half, 1))
+    to: View = maker.result(maker.sizes(x))
+    maker.copy(maker.cut(to, axis, half, half, 1), maker.cut(x, axis, 0, half, 1))
+    maker.copy(maker.cut(to, axis, 0, half, 1), maker.cut(x, axis, half, half, 1))
 
 
 @record
@@ -50,9 +50,9 @@ class SwapHalvesOperatorDesc(OperatorDesc):
         if self.input_tensor.sizes[self.axis] % 2:
             yield self.problem("Axis", f"Axis is {self.axis}, whose size is odd", "the axis has two equal halves")
 
-    def apply(self, make: Maker, *inputs: View) -> None:
+    def apply(self, maker: Maker, *inputs: View) -> None:
         """Swap the halves of Axis."""
-        halves_rule(make, inputs[0], self.axis)
+        halves_rule(maker, inputs[0], self.axis)
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """The formula."""

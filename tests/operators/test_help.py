@@ -21,7 +21,7 @@ def test_fields_come_first_and_methods_of_engines_not_at_all(kind):
     for name in fields:
         assert shown.index(name) < shown.index("check") < shown.index("program")
         assert f"{name}:" in text, "the docstring says what it is"
-    for name in ("apply", "constraints", "elements", "host_problem", "constant_output", "lowered"):
+    for name in ("apply", "constraints", "elements", "host_problem", "constant_output", "lower"):
         assert name not in shown
         assert getattr(kind, name)
 

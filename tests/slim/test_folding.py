@@ -31,9 +31,9 @@ def _feeds(model):
     return found
 
 
-def _slimmed(text, keeps_signs=False):
+def _slimmed(text, keep_signs=False):
     before = parser.parse_model(HEAD + text)
-    after = slim(before, keeps_signs=keeps_signs).model
+    after = slim(before, keep_signs=keep_signs).model
     feeds = _feeds(before)
     for old, new in zip(_outputs(before, feeds), _outputs(after, feeds), strict=True):
         assert (old.dtype, old.shape, old.tobytes()) == (new.dtype, new.shape, new.tobytes())
@@ -168,7 +168,7 @@ def test_random_nodes_stay_the_same_bit_for_bit():
         _slimmed(
             f"g (float[2,3] x) => ({results}) <float[1] c0 = {{0}}, float[1] c1 = {{1}},"
             f" float[2,3] c2 = {{1, 1, 1, 1, 1, 1}}, float[3] c3 = {{-2, 0.5, 3}}> {{ {' '.join(lines)} }}",
-            keeps_signs=True,
+            keep_signs=True,
         )
 
     check()

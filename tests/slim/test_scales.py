@@ -86,7 +86,7 @@ def _inputs(model):
 def test_factors_and_biases_are_merged_if_asked(nodes, given, count):
     model = _model(nodes, given)
     assert len(slim(model).model.graph.node) >= count
-    merged = slim(model, merges_scales=True)
+    merged = slim(model, merge_scales=True)
     assert len(merged.model.graph.node) == count
     assert not merged.is_exact
     assert prove(model, merged.model, runs=False).verdict in ("proved", "rounded")
@@ -98,13 +98,13 @@ def test_factors_and_biases_are_merged_if_asked(nodes, given, count):
 @pytest.mark.parametrize(("nodes", "given", "why"), KEPT)
 def test_other_factors_stay(nodes, given, why):
     model = _model(nodes, given)
-    assert not any("merged" in str(stage) for stage in slim(model, merges_scales=True).stages)
+    assert not any("merged" in str(stage) for stage in slim(model, merge_scales=True).stages)
 
 
 def test_weights_are_rounded_once():
     """Three factors in a row, each of which would round the weights."""
     model = _model("a = MatMul (x, w) s = Mul (a, c) t0 = Mul (s, m) y = Mul (t0, b)", "x")
-    merged = slim(model, merges_scales=True).model
+    merged = slim(model, merge_scales=True).model
     arrays = {tensor.name: numpy_helper.to_array(tensor).astype(np.float64) for tensor in model.graph.initializer}
     expected = (arrays["w"] * arrays["c"] * arrays["m"] * arrays["b"]).astype(np.float32)
     assert [
@@ -122,7 +122,7 @@ def test_weights_that_have_no_digits_left_stay(dtype, weight, factor, is_merged)
     numbers = np.random.default_rng(0).uniform(0.5, 1, (4, 6)) * weight
     arrays = {"w": numbers.astype(dtype), "c": np.full(6, factor, dtype)}
     model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in arrays.items())
-    assert (len(slim(model, merges_scales=True).model.graph.node) == 1) == is_merged
+    assert (len(slim(model, merge_scales=True).model.graph.node) == 1) == is_merged
     merged = onnx.ModelProto()
     merged.CopyFrom(model)
     del merged.graph.node[1]
@@ -140,7 +140,7 @@ def test_numpy_warns_of_no_constants(nodes):
     model = parser.parse_model(f"{HEAD} g (float[2] x) => (float[2] y) {{ {nodes} }}")
     array = np.array([0x7F800001, 0x3F800000], np.uint32).view(np.float32)
     model.graph.initializer.extend(numpy_helper.from_array(array, name) for name in "st")
-    merged = slim(model, merges_scales=True).model
+    merged = slim(model, merge_scales=True).model
     assert prove(model, merged, runs=False).verdict == "proved"
     other = parser.parse_model(f"{HEAD} g (float[2] x) => (float[2] y) {{ {nodes.replace('s)', 'x)')} }}")
     other.graph.initializer.extend(model.graph.initializer)
@@ -149,6 +149,6 @@ def test_numpy_warns_of_no_constants(nodes):
 
 def test_scales_stay_in_exact_models():
     with pytest.raises(ValueError, match="leave one of them out"):
-        slim(_model("y = MatMul (x, w)", "x"), exact=True, merges_scales=True)
+        slim(_model("y = MatMul (x, w)", "x"), exact=True, merge_scales=True)
     with pytest.raises(dml.ModelError):
-        slim(onnx.ModelProto(), merges_scales=True)
+        slim(onnx.ModelProto(), merge_scales=True)

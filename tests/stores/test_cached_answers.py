@@ -10,11 +10,11 @@ import pytest
 
 from anydml.engines import open_engine
 from anydml.moves.composer import Composer
-from anydml.stores.checkpoints import cached_answers
-from anydml.stores.checkpoints.answers import Answer, answer_of, text_of
+from anydml.stores.checkpoints import mapping_cache
 from anydml.stores.checkpoints.axis import Axis
-from anydml.stores.checkpoints.cached_answers import name_of, read_cached, write_cached
 from anydml.stores.checkpoints.composed import without_unread_sources
+from anydml.stores.checkpoints.mapping_cache import name_of, read_cached, write_cached
+from anydml.stores.checkpoints.mapping_results import Answer, answer_of, text_of
 from anydml.stores.checkpoints.parallel_axes import Axes
 from anydml.stores.checkpoints.patterns import Pattern
 
@@ -31,7 +31,7 @@ def caches(tmp_path, monkeypatch):
     monkeypatch.delenv("ANYDML_CACHE", raising=False)
     for variable in ("XDG_CACHE_HOME", "LOCALAPPDATA", "HOME"):
         monkeypatch.setenv(variable, str(tmp_path / "caches"))
-    return cached_answers.folder()
+    return mapping_cache.folder()
 
 
 @pytest.fixture
@@ -120,14 +120,14 @@ def test_a_folder_that_cannot_be_made_is_no_error(caches):
 
 
 def test_what_was_not_used_for_longest_is_removed(caches, monkeypatch):
-    monkeypatch.setattr(cached_answers, "MAX_FILES", 3)
+    monkeypatch.setattr(mapping_cache, "MAX_FILES", 3)
     for number in range(3):
         write_cached(f"{number}", ANSWER)
         os.utime(caches / f"{number}", (number, number))
     assert is_kept("0")
     write_cached("3", ANSWER)
     assert sorted(os.listdir(caches)) == ["0", "2", "3"]
-    monkeypatch.setattr(cached_answers, "MAX_BYTES", 2 * (caches / "3").stat().st_size)
+    monkeypatch.setattr(mapping_cache, "MAX_BYTES", 2 * (caches / "3").stat().st_size)
     write_cached("4", ANSWER)
     assert len(os.listdir(caches)) == 2
     assert is_kept("4")

@@ -6,7 +6,7 @@ import pytest
 import anydml
 from anydml import stores
 from anydml.stores.planning import grid_blocking, shares
-from anydml.stores.running import chunk_reader, grid_blocks, kept_chunks
+from anydml.stores.running import chunk_reader, grid_blocks, spilled_chunks
 
 zarr = pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
 
@@ -18,17 +18,17 @@ def kept(monkeypatch):
     """Bytes of each request that reads kept chunks."""
     found = []
 
-    class Counted(kept_chunks.PlainFile):
+    class Counted(spilled_chunks.PlainFile):
         def read(self, view, at):
             found.append(len(view))
             super().read(view, at)
 
-    class Kept(kept_chunks.KeptChunks):
+    class Kept(spilled_chunks.SpilledChunks):
         def __init__(self, folder, *given):
             super().__init__(folder, *given)
             self.file = Counted(folder, True, False, self._held.fileno())
 
-    monkeypatch.setattr(grid_blocks, "KeptChunks", Kept)
+    monkeypatch.setattr(grid_blocks, "SpilledChunks", Kept)
     return found
 
 
@@ -79,12 +79,12 @@ def test_blocks_in_any_order_find_what_they_need(tmp_path, kept, seed):
 def test_kept_chunks_take_no_more_disk_than_some_inputs(tmp_path, monkeypatch, times):
     x, sizes = np.arange(1 << 18, dtype="i4").reshape(64, 4096), list[int]()
 
-    class Kept(kept_chunks.KeptChunks):
+    class Kept(spilled_chunks.SpilledChunks):
         def close(self):
             sizes.append(self._held.seek(0, 2))
             super().close()
 
-    monkeypatch.setattr(grid_blocks, "KeptChunks", Kept)
+    monkeypatch.setattr(grid_blocks, "SpilledChunks", Kept)
     zarr.create_array(str(tmp_path / "x"), data=x, chunks=(4, 4096))
     out = stores.create(tmp_path / "y.zarr", (times * 4096, 64), x.dtype, chunks=(256, 64))
     function = anydml.fuse(lambda x: np.concatenate([x.T] * times))
@@ -112,13 +112,13 @@ def traced(monkeypatch):
     """Bytes of each request that writes kept chunks, and the largest file."""
     written, ends = [], [0]
 
-    class Counted(kept_chunks.PlainFile):
+    class Counted(spilled_chunks.PlainFile):
         def write_several(self, views, at):
             written.append(sum(map(len, views)))
             ends[0] = max(ends[0], at + written[-1])
             super().write_several(views, at)
 
-    monkeypatch.setattr(kept_chunks, "PlainFile", Counted)
+    monkeypatch.setattr(spilled_chunks, "PlainFile", Counted)
     return written, ends
 
 
@@ -138,13 +138,13 @@ def test_kept_chunks_are_written_by_long_requests(tmp_path, monkeypatch):
 @pytest.mark.parametrize("memory", [0, 3000, 20_000])
 def test_what_waits_stays_within_its_memory(tmp_path, monkeypatch, memory):
     most = [0]
-    add = kept_chunks.KeptChunks._add
+    add = spilled_chunks.SpilledChunks._add
 
     def watched(self, *arguments):
         add(self, *arguments)
         most[0] = max(most[0], sum(piece.nbytes for pieces in [*self._pieces.values()] for _, piece in pieces))
 
-    monkeypatch.setattr(kept_chunks.KeptChunks, "_add", watched)
+    monkeypatch.setattr(spilled_chunks.SpilledChunks, "_add", watched)
     monkeypatch.setattr(grid_blocking.GridBlocking, "waiting_bytes", memory)
     monkeypatch.setattr(shares, "THREADS", 1)
     zarr.create_array(str(tmp_path / "x"), data=X, chunks=(7, 48, 56))
@@ -172,7 +172,7 @@ def test_the_file_has_only_what_later_blocks_need(tmp_path, monkeypatch):
 def test_places_never_overlap_and_are_used_again(seed):
     random = np.random.default_rng(seed)
     sizes = random.integers(1, 50, 200)
-    places, alive, most = kept_chunks.Places(sizes), {}, 0
+    places, alive, most = spilled_chunks.Places(sizes), {}, 0
     for number in range(200):
         start = places.start(number)
         assert places.start(number) == start
@@ -191,8 +191,8 @@ def test_places_never_overlap_and_are_used_again(seed):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_pieces_that_wait_are_taken_by_the_longest_runs(seed, monkeypatch):
-    monkeypatch.setattr(kept_chunks, "MAX_RUNS_AT_ONCE", 4)
-    random, waiting, pieces = np.random.default_rng(seed), {}, kept_chunks.Pieces()
+    monkeypatch.setattr(spilled_chunks, "MAX_RUNS_AT_ONCE", 4)
+    random, waiting, pieces = np.random.default_rng(seed), {}, spilled_chunks.Pieces()
     ends = np.cumsum(random.integers(1, 9, 60))
     for number in random.permutation(59):
         at, piece = int(ends[number]), random.integers(0, 255, ends[number + 1] - ends[number], np.uint8)
@@ -206,4 +206,4 @@ def test_pieces_that_wait_are_taken_by_the_longest_runs(seed, monkeypatch):
                 start += piece.size
             assert len(taken) == 4 or all(length >= len(piece) for piece in waiting.values())
         assert [*pieces] == sorted(waiting.items())
-        assert pieces.size == sum(len(piece) + kept_chunks.BYTES_A_PIECE for piece in waiting.values())
+        assert pieces.size == sum(len(piece) + spilled_chunks.BYTES_PER_PIECE for piece in waiting.values())

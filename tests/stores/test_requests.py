@@ -14,7 +14,7 @@ from stores.test_opening import written
 from anydml import stores
 from anydml.stores.running import files
 
-MAX_A_GIB = 300
+MAX_REQUESTS_PER_GIB = 300
 LAYERS, ROWS, COLUMNS = 3, 4096, 2048
 
 OPENED = Counter()
@@ -87,7 +87,7 @@ def ranks(whole, tmp_path_factory):
 )
 def test_a_plan_reads_by_long_requests_and_opens_each_file_twice(whole, tmp_path, requests, options):
     reads, opened = requests(whole, lambda: stores.reshard(whole, tmp_path / "out", **options).run())
-    assert 0 < reads <= MAX_A_GIB * 96 / 1024 + 1
+    assert 0 < reads <= MAX_REQUESTS_PER_GIB * 96 / 1024 + 1
     # Once for its header, and once for its elements.
     assert [*opened.values()] == [2] * LAYERS
 
@@ -95,7 +95,7 @@ def test_a_plan_reads_by_long_requests_and_opens_each_file_twice(whole, tmp_path
 def test_ranks_are_joined_by_long_requests_and_their_copies_compared_in_open_files(ranks, tmp_path, requests):
     reads, opened = requests(ranks, lambda: stores.reshard(ranks, tmp_path / "out").run())
     # Of each norm, the copies of four ranks are compared.
-    assert 0 < reads <= MAX_A_GIB * 96 / 1024 + 2 * LAYERS * 4
+    assert 0 < reads <= MAX_REQUESTS_PER_GIB * 96 / 1024 + 2 * LAYERS * 4
     assert [*opened.values()] == [3] * 4
 
 
@@ -110,7 +110,7 @@ def test_pieces_that_follow_each_other_in_files_are_read_together(tmp_path, requ
     reads, _ = requests(
         tmp_path / "in", lambda: stores.reshard(tmp_path / "in", tmp_path / "out.safetensors", **options).run()
     )
-    assert 0 < reads <= MAX_A_GIB * 96 / 1024
+    assert 0 < reads <= MAX_REQUESTS_PER_GIB * 96 / 1024
     if not options:
         assert stores.verify(tmp_path / "x.safetensors", tmp_path / "out.safetensors") is None
 
@@ -143,7 +143,7 @@ def test_several_files_are_joined_and_divided_by_long_requests(tmp_path, ranks):
     for options in JOINED_AND_DIVIDED:
         totals = stores.reshard(tmp_path / "ranks", tmp_path / "out", **options).totals
         # Half the memory of a thread holds less than 8 MiB of each of eight files, cast to four bytes an element.
-        limit = 350 if options.get("dtype") == "fp32" else MAX_A_GIB
+        limit = 350 if options.get("dtype") == "fp32" else MAX_REQUESTS_PER_GIB
         assert 0 < totals.reads <= limit * size / 2**30, options
         assert 0 < totals.writes <= limit * size / 2**30, options
         assert not totals.bytes_read_again, options
@@ -156,12 +156,12 @@ def test_verify_opens_each_file_twice(whole, ranks, requests, other):
     reads, opened = requests(whole, lambda: found.append(stores.verify(whole, other)))
     assert found == [None]
     assert [*opened.values()] == ([4] if other is whole else [2]) * LAYERS
-    assert reads <= 2 * MAX_A_GIB * 96 / 1024
+    assert reads <= 2 * MAX_REQUESTS_PER_GIB * 96 / 1024
 
 
 def test_a_manifest_opens_each_file_twice(whole, requests):
     reads, opened = requests(whole, lambda: stores.manifest(whole))
-    assert 0 < reads <= MAX_A_GIB * 96 / 1024
+    assert 0 < reads <= MAX_REQUESTS_PER_GIB * 96 / 1024
     assert [*opened.values()] == [2] * LAYERS
 
 
@@ -245,7 +245,7 @@ def test_planning_ten_thousands_of_tensors_for_ranks_takes_few_moves(tmp_path):
     plan = stores.reshard(tmp_path / "x.safetensors", tmp_path / "out", ranks=4)
     assert len(plan.blocking.groups) == 1
     assert sum(len(group.moves) for group in plan.blocking.distinct) <= 8
-    assert plan.totals.reads <= MAX_A_GIB * at / (1 << 30)
+    assert plan.totals.reads <= MAX_REQUESTS_PER_GIB * at / (1 << 30)
     assert plan.totals.bytes_read_again == 0
 
 
@@ -302,8 +302,8 @@ def test_experts_of_any_size_are_read_and_written_by_few_requests(tmp_path, opti
     total = sparse(tmp_path / "x.safetensors", entries)
     totals = stores.reshard(tmp_path / "x.safetensors", tmp_path / "out", **options).totals
     assert totals.bytes_read_again == 0
-    assert totals.reads <= MAX_A_GIB * total / (1 << 30) + 8
-    assert totals.writes <= MAX_A_GIB * totals.bytes_written / (1 << 30) + 8
+    assert totals.reads <= MAX_REQUESTS_PER_GIB * total / (1 << 30) + 8
+    assert totals.writes <= MAX_REQUESTS_PER_GIB * totals.bytes_written / (1 << 30) + 8
 
 
 @pytest.mark.parametrize("is_distributed", [False, True])
@@ -318,7 +318,7 @@ def test_tensors_of_any_shapes_are_read_once_and_written_by_few_requests(tmp_pat
     size = (tmp_path / "x.safetensors").stat().st_size / (1 << 30)
     plan = stores.reshard(tmp_path / "x.safetensors", tmp_path / "out", **options, dcp=is_distributed)
     assert plan.totals.bytes_read_again == 0
-    assert max(plan.totals.reads, plan.totals.writes) <= MAX_A_GIB * size + 8
+    assert max(plan.totals.reads, plan.totals.writes) <= MAX_REQUESTS_PER_GIB * size + 8
     plan.run()
     assert stores.verify(tmp_path / "x.safetensors", tmp_path / "out") is None
 
@@ -337,8 +337,8 @@ def test_few_requests_write_tensors_of_any_size(tmp_path, mebibytes, options, dt
     at = sparse(tmp_path / "x.safetensors", [(name, shape[:: 1 - 2 * (k % 2)]) for k, name in enumerate(names)])
     totals = stores.reshard(tmp_path / "x.safetensors", tmp_path / "out", dtype=dtype, **options).totals
     assert totals.bytes_read == at
-    assert totals.writes <= MAX_A_GIB * totals.bytes_written / 2**30
-    assert totals.reads <= MAX_A_GIB * at / 2**30
+    assert totals.writes <= MAX_REQUESTS_PER_GIB * totals.bytes_written / 2**30
+    assert totals.reads <= MAX_REQUESTS_PER_GIB * at / 2**30
 
 
 @pytest.mark.parametrize("is_distributed", [False, True])
@@ -352,4 +352,4 @@ def test_few_requests_write_tensors_of_several_files(tmp_path, is_distributed):
     stores.reshard(tmp_path / "x.safetensors", tmp_path / "in", ranks={"fsdp": 8}, dcp=is_distributed).run()
     for options in {"ranks": 4}, {"ranks": 4, "dcp": True}:
         totals = stores.reshard(tmp_path / "in", tmp_path / "out", **options).totals
-        assert totals.writes <= MAX_A_GIB * totals.bytes_written / 2**30
+        assert totals.writes <= MAX_REQUESTS_PER_GIB * totals.bytes_written / 2**30

@@ -36,7 +36,7 @@ def test_rows(seed):
     assert sorted(chunk for row in rows for chunk in row) == sorted(grid.intersecting(box))
     for row in rows:
         assert len(row) <= most
-        assert len({grid.place(chunk)[0] for chunk in row if grid.shard}) <= 1
+        assert len({grid.chunk_location(chunk)[0] for chunk in row if grid.shard}) <= 1
         first, counts = np.array(row[0]), np.array(row[-1]) - row[0] + 1
         assert math.prod(counts) == len(row)
         elements = np.random.default_rng(0).random(counts * grid.chunk)

@@ -307,7 +307,7 @@ def test_after_the_machine_went_down_only_what_was_synced_counts(tmp_path, x, mo
             plan.run()
     journal = (tmp_path / ".y.npy.anydml-journal").read_text().splitlines()
     synced = [int(line.split()[1]) for line in journal if line.startswith("synced")][-1]
-    monkeypatch.setattr("anydml.stores.running.journal.boot", lambda: "another one")
+    monkeypatch.setattr("anydml.stores.running.journal.boot_id", lambda: "another one")
     again = plan_of(tmp_path)
     again.run()
     assert 0 < again.resumed == synced < len(again.blocks)

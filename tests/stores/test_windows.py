@@ -12,7 +12,7 @@ from anydml.stores.planning.copies import Rows, RowTable
 from anydml.stores.planning.row_copies import RowCopies
 from anydml.stores.planning.windows import Windows, window_io
 
-MAX_A_GIB = 300
+MAX_REQUESTS_PER_GIB = 300
 
 PAIRS = [
     ({"fsdp": 8}, {"tp": 4}), ({"tp": 4}, {"fsdp": 8}), ({"tp": 8}, {"tp": 4}), ({"tp": 4}, {"tp": 8}),
@@ -95,7 +95,7 @@ def test_ranks_are_divided_otherwise_by_few_requests(ranks, tmp_path, source, ta
     stores.reshard([ranks / "x.safetensors"], tmp_path / "in", ranks=source, dcp=not is_distributed).run()
     totals = stores.reshard(tmp_path / "in", tmp_path / "out", ranks=target, dcp=is_distributed).totals
     size = (ranks / "x.safetensors").stat().st_size / (1 << 30)
-    assert max(totals.reads, totals.writes) <= MAX_A_GIB * size + 16
+    assert max(totals.reads, totals.writes) <= MAX_REQUESTS_PER_GIB * size + 16
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -16,7 +16,7 @@ from anydml.stores.running import files as write_back
 from anydml.stores.running.buffers import Buffers
 from anydml.stores.running.chunk_reader import ChunkReader
 from anydml.stores.running.files import PlainFile
-from anydml.stores.running.kept_chunks import KeptChunks
+from anydml.stores.running.spilled_chunks import SpilledChunks
 
 ROWS = np.random.default_rng(5).integers(0, 1 << 30, (1024, 1024)).astype(np.int32)
 """4 MiB."""
@@ -97,13 +97,13 @@ def test_short_writes_and_what_is_kept_for_a_while_are_left_to_the_system(tmp_pa
     assert isinstance(store, ZarrStore)
     begun.clear()
     boxes = np.array([[[3, 4], [0, 1024]], [[4, 512], [0, 1024]]])
-    kept, out = KeptChunks(tmp_path, store.layout, boxes, np.arange(2), 1 << 20), np.empty((508, 1024), np.uint32)
+    kept, out = SpilledChunks(tmp_path, store.layout, boxes, np.arange(2), 1 << 20), np.empty((508, 1024), np.uint32)
     reader = ChunkReader(store, 1 << 20, kept, Buffers(2))
     for block, (low, high) in enumerate(((3, 4), (4, 512))):
         for task in reader.reads(((low, high), (0, 1024)), out[: high - low], block):
             task()
         np.testing.assert_array_equal(out[: high - low].view(np.int32), ROWS[low:high])
-    assert kept.has(1, (0, 0))
+    assert kept.is_spilled(1, (0, 0))
     kept.close()
     assert begun == {}
 
@@ -131,7 +131,7 @@ def sizes(request, monkeypatch, tmp_path):
             pytest.skip("Linux alone has uncached writes")
         with (tmp_path / "tried").open("wb") as file:
             try:
-                os.pwritev(file.fileno(), [bytes(1)], 0, write_back.UNCACHED)
+                os.pwritev(file.fileno(), [bytes(1)], 0, write_back.RWF_DONTCACHE)
             except OSError:
                 pytest.skip("this system has no uncached writes")
     else:
@@ -191,7 +191,7 @@ def test_what_is_refused_uncached_is_written_plainly(error, pieces, tmp_path, mo
     done = []
 
     def write(file, views, at, flags=0):
-        assert flags == write_back.UNCACHED
+        assert flags == write_back.RWF_DONTCACHE
         if len(done) == pieces:
             raise error
         done.append(os.pwrite(file, b"".join(views), at))

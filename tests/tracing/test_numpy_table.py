@@ -11,8 +11,8 @@ from how_many import how_many
 from numpy.lib.stride_tricks import sliding_window_view
 
 import anydml as dml
+from anydml.tracing.library_functions import ElementDependentFunction
 from anydml.tracing.numpy_table import NUMPY
-from anydml.tracing.words import ElementDependentWord
 
 CALLS = how_many(40)
 DTYPES = "u1", "i2", "i4", "i8", "f4", "f8", "c8", "?", "U3", "V5", [("a", "i2"), ("b", "f4")]
@@ -239,7 +239,7 @@ def test_words_take_numpys_own_parameters():
             parameters = inspect.signature(operator.attrgetter(name)(np)).parameters.values()
         except (AttributeError, ValueError):  # what older NumPys do in C says nothing of its parameters
             continue
-        if isinstance(word, ElementDependentWord) or any(each.kind is each.VAR_KEYWORD for each in parameters):
+        if isinstance(word, ElementDependentFunction) or any(each.kind is each.VAR_KEYWORD for each in parameters):
             continue
         by_position = [each.name for each in parameters if each.kind is not each.KEYWORD_ONLY]
         own = re.findall(r"(?:^| )[@*-]*(\w+)", word.parameters)

@@ -13,15 +13,15 @@ from typing import Any, NoReturn
 import click
 from click.shell_completion import CompletionItem
 
-from anydml._starting import INTERRUPTED, handle_as_usual
+from anydml._interrupt import INTERRUPTED, handle_as_usual
 from anydml.cli.checking import check
 from anydml.cli.command import Group, command_of, document_of_error, with_options
 from anydml.cli.comparing import manifest, verify
 from anydml.cli.doctor import doctor
 from anydml.cli.explaining import explain
+from anydml.cli.foreign_options import advice_for
 from anydml.cli.onnx_commands import is_onnx, onnx_group, refuse_options, run_onnx
 from anydml.cli.options import Whole, allow_outside, feature_level
-from anydml.cli.other_options import answer_of
 from anydml.cli.output import (
     LocalPath,
     fail,
@@ -96,7 +96,7 @@ def _main(argv: list[str]) -> int | str | None:
         command = error.ctx.command_path if error.ctx else named
         message = error.format_message()
         if isinstance(error, click.NoSuchOption) and command.split()[-1] in CHECKPOINT_COMMANDS:
-            answer = answer_of(error.option_name)
+            answer = advice_for(error.option_name)
             message = message if answer is None else f"No such option '{error.option_name}': {answer}"
         if isinstance(error, click.NoSuchOption) and (
             meant := OPTION_SYNONYMS.get((command.split()[-1], error.option_name))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from anydml.cli.check_results import Report
 from anydml.cli.command import Command
 from anydml.cli.json_checking import check_json
 from anydml.cli.json_checking import lines as lines_of
@@ -15,7 +16,6 @@ from anydml.cli.onnx_checking import BROKEN, NO_COUNTS, PARTLY, SOUND, check_onn
 from anydml.cli.onnx_commands import is_onnx, refuse_options
 from anydml.cli.options import allow_outside, exclude, feature_level
 from anydml.cli.output import LocalPath, fail, print_line, quiet_option
-from anydml.cli.remarks import Report
 from anydml.cli.standard_input import STANDARD_INPUT, ModelFile, model_file
 
 if TYPE_CHECKING:

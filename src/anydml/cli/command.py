@@ -164,7 +164,7 @@ def document_of_error(group: click.Group, args: Sequence[str], message: str) -> 
         if form == "json":
             return json.dumps({"command": " ".join(path), "error": message})
         if form is not None:
-            from anydml.cli.remarks import Report
+            from anydml.cli.check_results import Report
             from anydml.cli.reports import FORMS
 
             return FORMS[form]([Report(f"anydml {' '.join(path)}", "", (), (), error=message)])

@@ -49,14 +49,14 @@ _memory = click.option(
 @click.option("--metadata", is_flag=True, help="Compare the metadata of the files, too.")
 @click.option("--first", "max_shown", type=Whole(1), default=DEFAULT_SHOWN, show_default=True, metavar="N",
               help="Print the first N differences.")  # fmt: skip
-@click.option("--all", "is_all", is_flag=True, help="Print all differences.")
+@click.option("--all", "show_all", is_flag=True, help="Print all differences.")
 @_memory
 @click.option("--no-follow", is_flag=True, help="Refuse symbolic links that lead out of a folder.")
 @json_option
 @quiet_option("errors and differences")
 def verify(
     first: str, second: str, layout: str | None, layout_b: str | None, to: LayoutName | None, dtype: str | None,
-    metadata: bool, max_shown: int, is_all: bool, memory: str, no_follow: bool, as_json: bool, quiet: bool,
+    metadata: bool, max_shown: int, show_all: bool, memory: str, no_follow: bool, as_json: bool, quiet: bool,
     only: tuple[str, ...], drop: tuple[str, ...], strip: tuple[str, ...], rename: tuple[str, ...],
 ) -> int:  # fmt: skip
     """Compare names, dtypes, shapes and bytes of the checkpoints A and B, regardless of their files and ranks.
@@ -69,7 +69,7 @@ def verify(
 
     If they differ, print the first differences and their number, and exit with code 1.
     """
-    exclude("is_all", "max_shown")
+    exclude("show_all", "max_shown")
     from anydml.stores.verifying import compare
     from anydml.stores.verifying_arrays import is_of_arrays
 
@@ -86,7 +86,7 @@ def verify(
         return 0 if is_same else 1
     for remark in () if quiet else comparison.remarks:
         print_line(escape_controls(remark))
-    shown_differences = comparison.differences if is_all else comparison.differences[:max_shown]
+    shown_differences = comparison.differences if show_all else comparison.differences[:max_shown]
     for difference in shown_differences:
         total = f"; {count_noun(difference.elements, 'element')} in all" if difference.elements > 1 else ""
         print_line(escape_controls(f"{difference.text}{total}"))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from anydml.cli.remarks import Remark, Report, lowest_level, problem_lines
+from anydml.cli.check_results import CheckResult, Report, lowest_level, problem_lines
 from anydml.text import escape_controls
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def lines(report: Report, verbose: bool) -> Iterator[str]:
         yield f"    {report.lowest} is the lowest level that allows all operators"
 
 
-def _remarks(model: Model, level: FeatureLevel) -> Iterator[Remark]:
+def _remarks(model: Model, level: FeatureLevel) -> Iterator[CheckResult]:
     from anydml.dxdispatch.out_of_range_indices import find_out_of_range_indices
     from anydml.dxdispatch.runner import allocate
     from anydml.dxdispatch.schedule import schedule
@@ -73,7 +73,9 @@ def _remarks(model: Model, level: FeatureLevel) -> Iterator[Remark]:
         sound = False
         desc = location.path.removesuffix(f".{problem.field}")
         needs = str(problem.needs) if problem.needs else None
-        yield Remark(desc, desc, problem.field, problem.operator, problem.message, problem.rule, needs, location.line)
+        yield CheckResult(
+            desc, desc, problem.field, problem.operator, problem.message, problem.rule, needs, location.line
+        )
     if next(problems, None) is not None:
         yield _file_remark(model, f"and more; only the first {MAX_PROBLEMS} problems are shown")
     if sound:
@@ -83,7 +85,7 @@ def _remarks(model: Model, level: FeatureLevel) -> Iterator[Remark]:
             for index_location, line in find_out_of_range_indices(
                 todo, lambda resource: allocate(resource, todo.sizes[resource])
             ):
-                yield Remark(
+                yield CheckResult(
                     index_location.path,
                     None,
                     message=f"{index_location.path}: {line}",
@@ -94,9 +96,9 @@ def _remarks(model: Model, level: FeatureLevel) -> Iterator[Remark]:
             yield _file_remark(model, str(error), error.field or "")
 
 
-def _file_remark(model: Model, text: str, node: str = "") -> Remark:
+def _file_remark(model: Model, text: str, node: str = "") -> CheckResult:
     """Return a message about the file as a remark; it may begin with the file's name and a line number."""
     text = text.removeprefix(escape_controls(f"{model.location}: "))
     numbered = _NUMBERED.match(text)
     line = int(numbered[1]) if numbered else None
-    return Remark(node, None, message=text[numbered.end() :] if numbered else text, rule="", line=line)
+    return CheckResult(node, None, message=text[numbered.end() :] if numbered else text, rule="", line=line)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from anydml.cli.check_results import CheckResult, Report, lowest_level, problem_lines
 from anydml.cli.onnx_commands import load_onnx
-from anydml.cli.remarks import Remark, Report, lowest_level, problem_lines
 from anydml.text import count_noun, escape_controls
 
 if TYPE_CHECKING:
@@ -42,12 +42,12 @@ class Checked:
     """
 
     findings: Sequence[Finding]
-    remarks: Sequence[Remark]
+    remarks: Sequence[CheckResult]
     level: FeatureLevel
     emulated: Collection[str] = ()
 
     @property
-    def problems(self) -> list[Remark]:
+    def problems(self) -> list[CheckResult]:
         """The remarks that are problems."""
         return [remark for remark in self.remarks if remark.is_problem]
 
@@ -65,7 +65,7 @@ class Checked:
     @property
     def code(self) -> int:
         """The exit code of the command: 0 only if every movement node was looked at, and one would run."""
-        from anydml.onnx.scope import not_looked_at
+        from anydml.onnx.unchecked_summary import not_looked_at
 
         if self.problems:
             return BROKEN
@@ -97,7 +97,7 @@ class Checked:
             model: name of the file.
             verbose: whether to include a line per node.
         """
-        from anydml.onnx.scope import left_out, not_looked_at, out_of_scope
+        from anydml.onnx.unchecked_summary import left_out, not_looked_at, out_of_scope
 
         conforming, broken = self.conforming, {remark.node for remark in self.problems}
         nodes = f"{count_noun(len(conforming), 'movement node')} conform{'s' * (len(conforming) == 1)} to {self.level}"
@@ -148,7 +148,7 @@ class Checked:
 
     def report(self, model: str) -> Report:
         """Return the result in the form that machine-readable reports are made of."""
-        from anydml.onnx.scope import not_looked_at
+        from anydml.onnx.unchecked_summary import not_looked_at
 
         on_host = sum(finding.on_host for finding in self.findings)
         numbers = len(not_looked_at(self.findings)), on_host, len(self.emulated)
@@ -216,20 +216,20 @@ def _emulation(count: int, level: FeatureLevel) -> str:
     return f"{nodes}, which {level} refuses and ONNX Runtime's DirectML provider emulates by 32-bit ones"
 
 
-def _remarks(finding: Finding, level: FeatureLevel, is_emulated: bool) -> Iterator[Remark]:
+def _remarks(finding: Finding, level: FeatureLevel, is_emulated: bool) -> Iterator[CheckResult]:
     if finding.on_host and finding.error is None:
-        yield Remark(finding.node, finding.node, message="it only determines sizes, which the host computes")
+        yield CheckResult(finding.node, finding.node, message="it only determines sizes, which the host computes")
     elif finding.unchecked is not None:
-        yield Remark(finding.node, finding.node, message=finding.unchecked)
+        yield CheckResult(finding.node, finding.node, message=finding.unchecked)
     elif finding.error is not None:
         error = finding.error
         rule = error.rule or "ONNX's document of the operator"
-        yield Remark(finding.node, None, error.field, error.operator, str(error), rule)
+        yield CheckResult(finding.node, None, error.field, error.operator, str(error), rule)
     elif is_emulated:
         message = f"{level} refuses its 64-bit integers, which ONNX Runtime's DirectML provider emulates by 32-bit ones"
-        yield Remark(finding.node, finding.node, message=message, verdict="emulated")
+        yield CheckResult(finding.node, finding.node, message=message, verdict="emulated")
     elif finding.desc is not None:
         for problem in finding.desc.problems(level):
             needs = str(problem.needs) if problem.needs else None
             remark_fields = problem.field, problem.operator, problem.message, problem.rule, needs
-            yield Remark(finding.node, finding.node, *remark_fields)
+            yield CheckResult(finding.node, finding.node, *remark_fields)

@@ -13,7 +13,7 @@ from typing import Any, TextIO, TypeVar
 
 import click
 
-from anydml.errors import NO_FILE
+from anydml.errors import PATH_NOT_FOUND
 from anydml.paths import address
 from anydml.text import escape_controls
 
@@ -71,7 +71,7 @@ def check_readable(path: str) -> None:
             return
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
-        raise click.ClickException(f"{path}: {NO_FILE}") from None
+        raise click.ClickException(f"{path}: {PATH_NOT_FOUND}") from None
     except (OSError, ValueError) as error:
         raise click.ClickException(f"{path}: cannot be read: {getattr(error, 'strerror', error)}") from None
     if Path(path).exists() and not os.access(path, os.R_OK):
@@ -112,7 +112,7 @@ class AnyPath(_Named):
 MAX_CHARACTERS = 2000
 """Largest length of an error message, which may quote a file."""
 
-CLOSED = 141
+EXIT_CODE_CLOSED_PIPE = 141
 """Exit code by which shells report a process ended by SIGPIPE: 128 + 13."""
 
 _CONTROL = re.compile(r"[^\n\t -~]+")
@@ -130,7 +130,7 @@ def print_line(line: str) -> None:
     except BrokenPipeError:
         give_up(sys.stdout)
         # click would end with 1, as if there were problems.
-        raise SystemExit(CLOSED) from None
+        raise SystemExit(EXIT_CODE_CLOSED_PIPE) from None
     except OSError as error:
         raise OSError(f"the output cannot be written: {error.strerror}") from None
 

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from xml.etree import ElementTree
 
 from anydml._version import __version__
-from anydml.cli.remarks import Remark, Report
+from anydml.cli.check_results import CheckResult, Report
 from anydml.text import escape_controls
 
 SARIF = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -61,7 +61,7 @@ def as_junit(reports: Sequence[Report]) -> str:
 
 
 def _suite(report: Report) -> ElementTree.Element:
-    failed: dict[str, list[Remark]] = {}
+    failed: dict[str, list[CheckResult]] = {}
     for remark in report.problems:
         failed.setdefault(remark.node, []).append(remark)
     skipped = {note.node: note.message for note in report.unchecked if note.node not in failed}

@@ -77,17 +77,17 @@ cdef class HostIntegers:
 cdef HostIntegers read_host_integers(object items)
 cdef object with_counts(object result, list counts)
 cdef object as_indices(object indices)
-cdef int read_first(Maker *make, object x, int64_t count) except -1
-cdef int read_next(Maker *make, object x, int kind) except -1
-cdef Box *_box(Maker *make, const View *v, int type) except NULL
-cdef Item item(Maker *make, object x, object value) except NULL
+cdef int read_first(Maker *maker, object x, int64_t count) except -1
+cdef int read_next(Maker *maker, object x, int kind) except -1
+cdef Box *_box(Maker *maker, const View *v, int type) except NULL
+cdef Item item(Maker *maker, object x, object value) except NULL
 cdef int64_t prod(Integers *factors) noexcept
-cdef int read_all(Maker *make, list arrays) except -1
+cdef int read_all(Maker *maker, list arrays) except -1
 cdef int read_int(object number, int64_t *value) except -1
-cdef int64_t integer(Maker *make, object field, object number) except? -1
-cdef Integers *integers_or_symbols(Maker *make, object field, object items) except NULL
+cdef int64_t integer(Maker *maker, object field, object number) except? -1
+cdef Integers *integers_or_symbols(Maker *maker, object field, object items) except NULL
 cdef bint is_single(object number) except -1
-cdef Integers *one_or_more(Maker *make, object field, object items) except NULL
+cdef Integers *one_or_more(Maker *maker, object field, object items) except NULL
 cdef bint are_equal(Integers *a, Integers *b) noexcept
 cdef bint are_at_least(int64_t minimum, Integers *values) noexcept
 cdef int64_t sum(Integers *terms) noexcept

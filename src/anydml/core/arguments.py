@@ -89,20 +89,20 @@ def as_indices(indices):
     return indices
 
 
-def read_first(make, x, count):
+def read_first(maker, x, count):
     """Read the first of some arrays; returns 1 if it is left to Python."""
-    if read_array(x, make.call.x, make.call.kind) or make.item_size not in (0, make.call.kind.element):
+    if read_array(x, maker.call.x, maker.call.kind) or maker.item_size not in (0, maker.call.kind.element):
         return 1
-    make.first = cython.cast(cython.pointer(PyObject), x)
-    make.inputs.at = cython.cast(cython.pointer(cython.pointer(Box)), room(make, count))
-    make.inputs.at[0] = _box(make, make.call.x, 0)
+    maker.first = cython.cast(cython.pointer(PyObject), x)
+    maker.inputs.at = cython.cast(cython.pointer(cython.pointer(Box)), room(maker, count))
+    maker.inputs.at[0] = _box(maker, maker.call.x, 0)
     return 0
 
 
-def read_next(make, x, kind):
+def read_next(maker, x, kind):
     """Read a further array: one of the first array's kind, indices, or a mask; returns 1 if it is left to Python."""
     view: View
-    c: cython.pointer(Call) = make.call
+    c: cython.pointer(Call) = maker.call
     type: cython.int = 0
     if kind == INDICES:
         if read_indices(x, c.kind, cython.address(view), cython.address(type)):
@@ -113,48 +113,48 @@ def read_next(make, x, kind):
             return 1
     elif read_same_kind(x, cython.address(view), c.kind):
         return 1
-    make.inputs.at[make.inputs.count] = _box(make, cython.address(view), type)
-    make.inputs.count += 1
+    maker.inputs.at[maker.inputs.count] = _box(maker, cython.address(view), type)
+    maker.inputs.count += 1
     return 0
 
 
-def _box(make, v, type):
+def _box(maker, v, type):
     """Return an array's box, which points to the array's sizes and strides; strides in the view itself are copied."""
-    x = cython.cast(cython.pointer(Box), room(make, cython.sizeof(Box) // 8))
+    x = cython.cast(cython.pointer(Box), room(maker, cython.sizeof(Box) // 8))
     for d in range(v.rank):
         if v.sizes[d] > MAX_ALONG:
             raise REFUSED
     x.data, x.rank, x.type, x.lookups = v.data, v.rank, type, 0
     x.sizes = cython.cast(cython.pointer(int64_t), v.sizes)
     x.strides = cython.cast(cython.pointer(int64_t), v.strides)
-    if v.strides == v.storage and v != make.call.x:
-        x.strides = room(make, v.rank)
+    if v.strides == v.storage and v != maker.call.x:
+        x.strides = room(maker, v.rank)
         memcpy(x.strides, v.strides, v.rank * cython.sizeof(int64_t))
     return x
 
 
-def read_all(make, arrays):
+def read_all(maker, arrays):
     """Read arrays of one kind; returns 1 if they are left to Python.
 
     Their sizes along any axis add up to less than 2⁶²; those of broadcast arrays may not.
     """
     count: cython.Py_ssize_t = len(arrays)
-    if read_first(make, arrays[0], count):
+    if read_first(maker, arrays[0], count):
         return 1
     for k in range(1, count):
-        if read_next(make, arrays[k], SAME):
+        if read_next(maker, arrays[k], SAME):
             return 1
     for k in range(count):
-        x = make.inputs.at[k]
+        x = maker.inputs.at[k]
         for d in range(x.rank):
             if x.sizes[d] > (cython.cast(int64_t, 1) << 62) // count:
                 return 1
     return 0
 
 
-def item(make, x, value):
+def item(maker, x, value):
     """Convert a number to an element of an array's dtype. Read the array afterwards: the number may change it."""
-    c: cython.pointer(Call) = make.call
+    c: cython.pointer(Call) = maker.call
     if read_array(x, c.x, c.kind):
         raise REFUSED
     dtype = numpy_dtype(c.kind)
@@ -169,10 +169,10 @@ def item(make, x, value):
         and class_ is not dtype.type
     ):
         raise REFUSED
-    if make.item_size not in (0, c.kind.element):
+    if maker.item_size not in (0, c.kind.element):
         raise REFUSED
-    make.item_size = c.kind.element
-    pattern = cython.cast(cython.p_char, room(make, c.kind.element // 8 + 1))
+    maker.item_size = c.kind.element
+    pattern = cython.cast(cython.p_char, room(maker, c.kind.element // 8 + 1))
     memset(pattern, 0, c.kind.element)
     pack(cython.cast(cython.pointer(PyObject), dtype), pattern, value)
     if is_extended(cython.cast(cython.pointer(PyObject), dtype)) or (class_ is float and dtype.kind in "iu"):
@@ -200,7 +200,7 @@ def read_int(number, value):
     return overflow != 0 or not -INT_LIMIT < value[0] < INT_LIMIT
 
 
-def integer(make, field, number):
+def integer(maker, field, number):
     """Read an integer."""
     value: int64_t
     if read_int(number, cython.address(value)):
@@ -208,11 +208,11 @@ def integer(make, field, number):
     return value
 
 
-def integers_or_symbols(make, field, items):
+def integers_or_symbols(maker, field, items):
     """Read the integers of a list or tuple."""
     if not (PyTuple_Check(items) or PyList_CheckExact(items)) or PySequence_Fast_GET_SIZE(items) > MAX_ITEMS:
         raise REFUSED
-    values = numbers(make, PySequence_Fast_GET_SIZE(items))
+    values = numbers(maker, PySequence_Fast_GET_SIZE(items))
     # A list may change during the loop.
     for k in range(values.count):
         if PySequence_Fast_GET_SIZE(items) != values.count or read_int(
@@ -228,11 +228,11 @@ def is_single(number):
     return not read_int(number, cython.address(value))
 
 
-def one_or_more(make, field, items):
+def one_or_more(maker, field, items):
     """Read a single integer, or the integers of a list or tuple."""
     if PyTuple_Check(items) or PyList_CheckExact(items):
-        return integers_or_symbols(make, field, items)
-    values = numbers(make, 1)
+        return integers_or_symbols(maker, field, items)
+    values = numbers(maker, 1)
     if read_int(items, values.at):
         raise REFUSED
     return values

@@ -63,7 +63,7 @@ class Form:
                 codes += [
                     *(check_operand(lookup.operand, operand_count), register(lookup.offset)),
                     *(register(lookup.size), register(lookup.stride), TYPES[lookup.dtype]),
-                    *(ANYDML_SKIP if lookup.outside == "skip" else ANYDML_CLAMP, into, lookup.outside == "refuse"),
+                    *(ANYDML_SKIP if lookup.outside == "skip" else ANYDML_CLAMP, into, lookup.outside == "error"),
                     *[register(number) for number in lookup.strides],
                 ]
             self.lookup_count += len(lookups)

@@ -1,35 +1,35 @@
 from anydml.core.moving cimport ANYDML_LOOKUPS, ANYDML_SKIP
-from anydml.core.verbs cimport Box, Look, Maker, _refuse, room
+from anydml.core.verbs cimport Box, Lookup, Maker, _refuse, room
 from libc.stdint cimport int64_t
 
 cdef enum:
     REFUSE = -1  # an index out of range is an error: there is no result
 
-cdef int copy_looked_up(Maker *make, Box *to, Box *x) except -1
+cdef int copy_looked_up(Maker *maker, Box *to, Box *x) except -1
 cdef int64_t _axis_of_few_indices(const Box *x) noexcept
-cdef int _copy_planes(Maker *make, Box *to, Box *x, int64_t axis) except -1
-cdef int reverse(Maker *make, Box *to, Box *x, Box *lengths, int64_t axis) except -1
+cdef int _copy_planes(Maker *maker, Box *to, Box *x, int64_t axis) except -1
+cdef int reverse(Maker *maker, Box *to, Box *x, Box *lengths, int64_t axis) except -1
 cdef bint resolve_index(const char *at, int64_t type_code, int64_t size, int64_t *resolved) noexcept nogil
 
 # A box at x's address with lookups, whose sizes and strides are still to be set.
-cdef inline Box *_looked_up(Maker *make, const Box *x, int64_t rank, int64_t more) except NULL:
+cdef inline Box *_looked_up(Maker *maker, const Box *x, int64_t rank, int64_t more) except NULL:
     if x.lookups or more > ANYDML_LOOKUPS:
         _refuse()
-    y = <Box *>room(make, sizeof(Box) // 8 + 2 * rank)
+    y = <Box *>room(maker, sizeof(Box) // 8 + 2 * rank)
     y.data, y.rank, y.type, y.lookups = x.data, rank, x.type, more
     y.sizes = <int64_t *>(y + 1)
     y.strides = y.sizes + rank
-    y.look = <Look *>room(make, y.lookups * (sizeof(Look) // 8 + rank))
+    y.look = <Lookup *>room(maker, y.lookups * (sizeof(Lookup) // 8 + rank))
     s = <int64_t *>(y.look + y.lookups)
     for k in range(y.lookups):
         y.look[k].strides = s + k * rank
     return y
 
 # The axes of indices in place of an axis.
-cdef inline Box *pick(Maker *make, Box *x, Box *indices, int64_t axis, int64_t outside) except NULL:
+cdef inline Box *pick(Maker *maker, Box *x, Box *indices, int64_t axis, int64_t outside) except NULL:
     if indices.lookups:
         _refuse()
-    y = _looked_up(make, x, x.rank - 1 + indices.rank, 1)
+    y = _looked_up(maker, x, x.rank - 1 + indices.rank, 1)
     look = y.look
     look.at, look.type, look.outside = indices.data, indices.type, outside
     look.size, look.stride = x.sizes[axis], x.strides[axis]
@@ -42,10 +42,10 @@ cdef inline Box *pick(Maker *make, Box *x, Box *indices, int64_t axis, int64_t o
     return y
 
 # One index per element.
-cdef inline Box *pick_along(Maker *make, Box *x, Box *indices, int64_t axis, int64_t outside) except NULL:
+cdef inline Box *pick_along(Maker *maker, Box *x, Box *indices, int64_t axis, int64_t outside) except NULL:
     if indices.lookups:
         _refuse()
-    y = _looked_up(make, x, x.rank, 1)
+    y = _looked_up(maker, x, x.rank, 1)
     look = y.look
     look.at, look.type, look.outside = indices.data, indices.type, outside
     look.size, look.stride = x.sizes[axis], x.strides[axis]
@@ -54,12 +54,12 @@ cdef inline Box *pick_along(Maker *make, Box *x, Box *indices, int64_t axis, int
     return y
 
 # One list of coordinates per element.
-cdef inline Box *pick_tuples(Maker *make, Box *x, Box *indices, int64_t batch, int64_t outside) except NULL:
+cdef inline Box *pick_tuples(Maker *maker, Box *x, Box *indices, int64_t batch, int64_t outside) except NULL:
     count = indices.rank - 1
     length = indices.sizes[count]
     if indices.lookups:
         _refuse()
-    y = _looked_up(make, x, count + x.rank - batch - length, length)
+    y = _looked_up(maker, x, count + x.rank - batch - length, length)
     for d in range(y.rank):
         from_axis = d if d < batch else d - count + batch + length
         y.sizes[d] = indices.sizes[d] if d < count else x.sizes[from_axis]
@@ -73,10 +73,10 @@ cdef inline Box *pick_tuples(Maker *make, Box *x, Box *indices, int64_t batch, i
     return y
 
 # The elements whose byte of a mask is 0: only this is a valid index on an axis of one element.
-cdef inline Box *unless(Maker *make, Box *x, Box *mask) except NULL:
+cdef inline Box *unless(Maker *maker, Box *x, Box *mask) except NULL:
     if mask.lookups:
         _refuse()
-    y = _looked_up(make, x, x.rank, 1)
+    y = _looked_up(maker, x, x.rank, 1)
     look = y.look
     look.at, look.type, look.outside, look.size, look.stride = mask.data, 1, ANYDML_SKIP, 1, 0
     for d in range(y.rank):

@@ -42,15 +42,15 @@ def resolve_index(at, type_code, size, resolved):
     return resolved[0] != i
 
 
-def copy_looked_up(make, to, x):
+def copy_looked_up(maker, to, x):
     """Write a view to a place of the same sizes; the view or the place has lookups."""
-    c: cython.pointer(Call) = make.call
+    c: cython.pointer(Call) = maker.call
     for d in range(x.rank):
         if x.sizes[d] == 0:
             return 0
     axis = -1 if to.lookups else _axis_of_few_indices(x)
     if axis >= 0:
-        return _copy_planes(make, to, x, axis)
+        return _copy_planes(maker, to, x, axis)
     count = to.lookups + x.lookups
     if c.lookup_count + count > CALL_LOOKUPS:
         raise REFUSED
@@ -91,11 +91,11 @@ def _axis_of_few_indices(x):
     return axis if x.lookups == 1 and x.look.size and x.look.type != 1 else -1
 
 
-def _copy_planes(make, to, x, axis):
+def _copy_planes(maker, to, x, axis):
     """Copy what each index selects; planes of short columns are interleaved together."""
     look = x.look
     index: int64_t
-    n = numbers(make, x.rank).at
+    n = numbers(maker, x.rank).at
     for d in range(x.rank):
         n[d] = 1 if d == axis else x.sizes[d]
     is_one: cython.bint = axis == x.rank
@@ -108,16 +108,16 @@ def _copy_planes(make, to, x, axis):
                 continue
         into = to.data if is_one else offset_by(to.data, k * to.strides[axis])
         source = offset_by(x.data, index * look.stride + (0 if is_one else k * x.strides[axis]))
-        add_move(make.call, into, source, cython.cast(cython.int, x.rank), n, to.strides, x.strides)
+        add_move(maker.call, into, source, cython.cast(cython.int, x.rank), n, to.strides, x.strides)
     return 0
 
 
-def reverse(make, to, x, lengths, axis):
+def reverse(maker, to, x, lengths, axis):
     """Write the first elements of each row, as many as its length says, reversed."""
     offset: int64_t
     rows: int64_t = 1
-    n = numbers(make, x.rank).at
-    b = numbers(make, x.rank).at
+    n = numbers(maker, x.rank).at
+    b = numbers(maker, x.rank).at
     if to.lookups or x.lookups or lengths.lookups:
         raise REFUSED
     for d in range(x.rank):
@@ -142,5 +142,5 @@ def reverse(make, to, x, lengths, axis):
         if offset > 1:
             n[axis] = offset
             source += (offset - 1) * step
-            add_move(make.call, into, source, cython.cast(cython.int, x.rank), n, to.strides, b)
+            add_move(maker.call, into, source, cython.cast(cython.int, x.rank), n, to.strides, b)
     return 0

@@ -7,11 +7,11 @@ cdef extern from *:
     bint overflows "__builtin_mul_overflow"(int64_t a, int64_t b, int64_t *product) noexcept
 
 # X's sizes.
-cdef inline Integers *sizes(Maker *make, Box *x) noexcept:
+cdef inline Integers *sizes(Maker *maker, Box *x) noexcept:
     return <Integers *>x
 
 # Whether x has no elements.
-cdef inline bint is_empty(Maker *make, const Box *x) noexcept:
+cdef inline bint is_empty(Maker *maker, const Box *x) noexcept:
     cdef int64_t d
     for d in range(x.rank):
         if x.sizes[d] == 0:
@@ -37,8 +37,8 @@ cdef inline int64_t quotient(int64_t a, int64_t b) except? -1:
 
 
 # The same number several times.
-cdef inline Integers *repeated(Maker *make, int64_t value, int64_t count) except NULL:
-    result = numbers(make, count)
+cdef inline Integers *repeated(Maker *maker, int64_t value, int64_t count) except NULL:
+    result = numbers(maker, count)
     for k in range(count):
         result.at[k] = value
     return result
@@ -50,52 +50,52 @@ cdef inline int append_to(list counts, Integers *numbers) except -1:
     return 0
 
 # Sizes of a rule's own, up to six.
-cdef inline Integers *ints(Maker *make, int64_t count, int64_t a, int64_t b, int64_t c, int64_t d, int64_t e, int64_t f) except NULL:
-    result = numbers(make, 6)
+cdef inline Integers *ints(Maker *maker, int64_t count, int64_t a, int64_t b, int64_t c, int64_t d, int64_t e, int64_t f) except NULL:
+    result = numbers(maker, 6)
     result.at[0], result.at[1], result.at[2], result.at[3], result.at[4], result.at[5] = a, b, c, d, e, f
     result.count = count
     return result
 
 # The number of x's elements. Those of all inputs together fit 62 bits.
-cdef inline int64_t count(Maker *make, Box *x) except -1:
+cdef inline int64_t count(Maker *maker, Box *x) except -1:
     cdef int64_t result = 1
     cdef int64_t d
     for d in range(x.rank):
         result = times(result, x.sizes[d])
-    times(result, make.inputs.count)
+    times(result, maker.inputs.count)
     return result
 
 # The number of elements of these sizes.
-cdef inline int64_t volume(Maker *make, Integers *sizes) except? -1:
+cdef inline int64_t volume(Maker *maker, Integers *sizes) except? -1:
     cdef int64_t result = 1
     for d in range(sizes.count):
         result = times(result, sizes.at[d])
     return result
 
 # The sum of numbers that arguments had, each of which fits 32 bits.
-cdef inline int64_t total(Maker *make, Integers *terms) except? -1:
+cdef inline int64_t total(Maker *maker, Integers *terms) except? -1:
     cdef int64_t result = 0
     for k in range(terms.count):
         result += terms.at[k]
     return result
 
 # The remainder of a number by a size; 0 if the size is 0.
-cdef inline int64_t wrapped(Maker *make, int64_t number, int64_t size) except? -1:
+cdef inline int64_t wrapped(Maker *maker, int64_t number, int64_t size) except? -1:
     if size == 0:
         return 0
     result = cython.cmod(number, size)
     return result + size if result < 0 else result
 
 # The products of numbers, one by one.
-cdef inline Integers *product(Maker *make, Integers *a, Integers *b) except NULL:
-    result = numbers(make, a.count)
+cdef inline Integers *product(Maker *maker, Integers *a, Integers *b) except NULL:
+    result = numbers(maker, a.count)
     for k in range(a.count):
         result.at[k] = times(a.at[k], b.at[k])
     return result
 
 # The sums of sizes, one by one, each of which fits 62 bits, and of numbers of 32 bits.
-cdef inline Integers *sum(Maker *make, Integers *a, Integers *b) except NULL:
-    result = numbers(make, a.count)
+cdef inline Integers *sum(Maker *maker, Integers *a, Integers *b) except NULL:
+    result = numbers(maker, a.count)
     for k in range(a.count):
         result.at[k] = a.at[k] + b.at[k]
         if not 0 <= result.at[k] < <int64_t>1 << 62:
@@ -103,19 +103,19 @@ cdef inline Integers *sum(Maker *make, Integers *a, Integers *b) except NULL:
     return result
 
 # A 1 for each axis of x.
-cdef inline Integers *ones(Maker *make, Box *x) except NULL:
-    return repeated(make, 1, x.rank)
+cdef inline Integers *ones(Maker *maker, Box *x) except NULL:
+    return repeated(maker, 1, x.rank)
 
 # X's sizes with another one along an axis.
-cdef inline Integers *resized(Maker *make, Box *x, int64_t axis, int64_t size) except NULL:
-    result = numbers(make, x.rank)
+cdef inline Integers *resized(Maker *maker, Box *x, int64_t axis, int64_t size) except NULL:
+    result = numbers(maker, x.rank)
     for d in range(x.rank):
         result.at[d] = size if d == axis else x.sizes[d]
     return result
 
 # X's sizes with one more before an axis.
-cdef inline Integers *inserted(Maker *make, Box *x, int64_t axis, int64_t size) except NULL:
-    result = numbers(make, x.rank + 1)
+cdef inline Integers *inserted(Maker *maker, Box *x, int64_t axis, int64_t size) except NULL:
+    result = numbers(maker, x.rank + 1)
     for d in range(result.count):
         result.at[d] = size if d == axis else x.sizes[d - (d > axis)]
     return result

@@ -22,7 +22,7 @@ cdef struct Integers:
     int64_t *at
     int64_t count
 
-cdef struct Look:  # an index per element of a box, which is read and added to an address
+cdef struct Lookup:  # an index per element of a box, which is read and added to an address
     const char *at
     int64_t *strides  # of the indices, one per axis of the box
     int64_t size
@@ -36,7 +36,7 @@ cdef struct Box:  # a view, or a place; begins as its sizes do
     char *data
     int64_t *strides  # in bytes
     int64_t type  # of indices, as in lookups; 0 for elements
-    Look *look
+    Lookup *look
     int64_t lookups
 
 cdef struct Boxes:
@@ -70,17 +70,17 @@ cdef object REFUSED
 cdef int _refuse() except -1
 
 # Memory for numbers, as long as the call runs.
-cdef inline int64_t *room(Maker *make, int64_t count) except NULL:
-    cdef int64_t *memory = make.next
-    if count > make.left:
-        return _more_room(make, count)
-    make.next += count
-    make.left -= count
+cdef inline int64_t *room(Maker *maker, int64_t count) except NULL:
+    cdef int64_t *memory = maker.next
+    if count > maker.left:
+        return _more_room(maker, count)
+    maker.next += count
+    maker.left -= count
     return memory
 
 # A box at x's address, whose sizes and strides are still to be set. What is looked up is only read or written.
-cdef inline Box *_box(Maker *make, const Box *x, int64_t rank) except NULL:
-    cdef Box *y = <Box *>room(make, sizeof(Box) // 8 + 2 * rank)
+cdef inline Box *_box(Maker *maker, const Box *x, int64_t rank) except NULL:
+    cdef Box *y = <Box *>room(maker, sizeof(Box) // 8 + 2 * rank)
     if x.lookups:
         _refuse()
     y.data, y.rank, y.type, y.lookups = x.data, rank, x.type, 0
@@ -97,16 +97,16 @@ cdef inline void _take_axes(Box *y, int64_t place, const Box *x, int64_t axis, i
         s[d] = x.strides[axis + d]
 
 # Integers still to be set.
-cdef inline Integers *numbers(Maker *make, int64_t count) except NULL:
-    cdef Integers *result = <Integers *>room(make, sizeof(Integers) // 8 + count)
+cdef inline Integers *numbers(Maker *maker, int64_t count) except NULL:
+    cdef Integers *result = <Integers *>room(maker, sizeof(Integers) // 8 + count)
     result.at, result.count = <int64_t *>(result + 1), count
     return result
 
-cdef int64_t *_more_room(Maker *make, int64_t count) except NULL
+cdef int64_t *_more_room(Maker *maker, int64_t count) except NULL
 
 # Element i along the axis is ``x[start + step · i]``.
-cdef inline Box *cut(Maker *make, Box *x, int64_t axis, int64_t start, int64_t size, int64_t step) except NULL:
-    y = _box(make, x, x.rank)
+cdef inline Box *cut(Maker *maker, Box *x, int64_t axis, int64_t start, int64_t size, int64_t step) except NULL:
+    y = _box(maker, x, x.rank)
     _take_axes(y, 0, x, 0, x.rank)
     y.data = offset_by(x.data, start * x.strides[axis])
     # A stride that is never taken may be beyond 64 bits.
@@ -114,8 +114,8 @@ cdef inline Box *cut(Maker *make, Box *x, int64_t axis, int64_t start, int64_t s
     return y
 
 # A cut of every axis.
-cdef inline Box *window(Maker *make, Box *x, Integers *first, Integers *count, Integers *step) except NULL:
-    y = _box(make, x, x.rank)
+cdef inline Box *window(Maker *maker, Box *x, Integers *first, Integers *count, Integers *step) except NULL:
+    y = _box(maker, x, x.rank)
     for d in range(x.rank):
         y.data = offset_by(y.data, first.at[d] * x.strides[d])
         y.sizes[d] = count.at[d]
@@ -123,25 +123,25 @@ cdef inline Box *window(Maker *make, Box *x, Integers *first, Integers *count, I
     return y
 
 # The elements whose coordinate along the axis is k, without the axis.
-cdef inline Box *at(Maker *make, Box *x, int64_t axis, int64_t k) except NULL:
-    y = _box(make, x, x.rank - 1)
+cdef inline Box *at(Maker *maker, Box *x, int64_t axis, int64_t k) except NULL:
+    y = _box(maker, x, x.rank - 1)
     y.data = offset_by(x.data, k * x.strides[axis])
     _take_axes(y, 0, x, 0, axis)
     _take_axes(y, axis, x, axis + 1, y.rank - axis)
     return y
 
 # Axis k is x's ``axes[k]``.
-cdef inline Box *permute(Maker *make, Box *x, Integers *axes) except NULL:
-    y = _box(make, x, x.rank)
+cdef inline Box *permute(Maker *maker, Box *x, Integers *axes) except NULL:
+    y = _box(maker, x, x.rank)
     for d in range(x.rank):
         from_axis = axes.at[d]
         y.sizes[d], y.strides[d] = x.sizes[from_axis], x.strides[from_axis]
     return y
 
 # One axis as several, in row-major order.
-cdef inline Box *split(Maker *make, Box *x, int64_t axis, Integers *sizes) except NULL:
+cdef inline Box *split(Maker *maker, Box *x, int64_t axis, Integers *sizes) except NULL:
     more = sizes.count - 1
-    y = _box(make, x, x.rank + more)
+    y = _box(maker, x, x.rank + more)
     _take_axes(y, 0, x, 0, axis)
     _take_axes(y, axis + 1 + more, x, axis + 1, x.rank - axis - 1)
     stride = x.strides[axis]
@@ -151,38 +151,38 @@ cdef inline Box *split(Maker *make, Box *x, int64_t axis, Integers *sizes) excep
     return y
 
 # NumPy's broadcasting: axes are prepended, and those of size 1 repeated.
-cdef inline Box *broadcast(Maker *make, Box *x, Integers *sizes) except NULL:
+cdef inline Box *broadcast(Maker *maker, Box *x, Integers *sizes) except NULL:
     more = sizes.count - x.rank
     cdef bint is_same = more == 0
     for d in range(x.rank if is_same else 0):
         is_same = is_same and x.sizes[d] == sizes.at[d]
     if is_same:
         return x
-    y = _box(make, x, sizes.count)
+    y = _box(maker, x, sizes.count)
     for d in range(y.rank):
         y.sizes[d] = sizes.at[d]
         y.strides[d] = x.strides[d - more] if d >= more and x.sizes[d - more] == sizes.at[d] else 0
     return y
 
 # A new axis before an axis, on which nothing depends.
-cdef inline Box *expand(Maker *make, Box *x, int64_t axis, int64_t size) except NULL:
-    y = _box(make, x, x.rank + 1)
+cdef inline Box *expand(Maker *maker, Box *x, int64_t axis, int64_t size) except NULL:
+    y = _box(maker, x, x.rank + 1)
     _take_axes(y, 0, x, 0, axis)
     _take_axes(y, axis + 1, x, axis, x.rank - axis)
     y.sizes[axis], y.strides[axis] = size, 0
     return y
 
 # Each axis as two, of these sizes.
-cdef inline Box *split_each(Maker *make, Box *x, Integers *outer, Integers *inner) except NULL:
-    y = _box(make, x, 2 * x.rank)
+cdef inline Box *split_each(Maker *maker, Box *x, Integers *outer, Integers *inner) except NULL:
+    y = _box(maker, x, 2 * x.rank)
     for d in range(x.rank):
         y.sizes[2 * d], y.strides[2 * d] = outer.at[d], x.strides[d] * inner.at[d]
         y.sizes[2 * d + 1], y.strides[2 * d + 1] = inner.at[d], x.strides[d]
     return y
 
 # A new axis for each axis, before it, or behind it if `behind` is 1.
-cdef inline Box *expand_each(Maker *make, Box *x, Integers *sizes, int64_t behind) except NULL:
-    y = _box(make, x, 2 * x.rank)
+cdef inline Box *expand_each(Maker *maker, Box *x, Integers *sizes, int64_t behind) except NULL:
+    y = _box(maker, x, 2 * x.rank)
     for d in range(x.rank):
         to_axis = 2 * d + 1 - behind
         more = 2 * d + behind
@@ -191,16 +191,16 @@ cdef inline Box *expand_each(Maker *make, Box *x, Integers *sizes, int64_t behin
     return y
 
 # One axis, the first, in place of two of equal size.
-cdef inline Box *diagonal(Maker *make, Box *x, int64_t axis, int64_t second_axis) except NULL:
-    y = _box(make, x, x.rank - 1)
+cdef inline Box *diagonal(Maker *maker, Box *x, int64_t axis, int64_t second_axis) except NULL:
+    y = _box(maker, x, x.rank - 1)
     _take_axes(y, 0, x, 0, second_axis)
     _take_axes(y, second_axis, x, second_axis + 1, y.rank - second_axis)
     y.strides[axis] += x.strides[second_axis]
     return y
 
 # Windows of an axis: element i, j is ``x[step · i + apart · j]``; j is a new axis after i.
-cdef inline Box *slide(Maker *make, Box *x, int64_t axis, int64_t count, int64_t step, int64_t length, int64_t apart) except NULL:
-    y = _box(make, x, x.rank + 1)
+cdef inline Box *slide(Maker *maker, Box *x, int64_t axis, int64_t count, int64_t step, int64_t length, int64_t apart) except NULL:
+    y = _box(maker, x, x.rank + 1)
     _take_axes(y, 0, x, 0, axis)
     _take_axes(y, axis + 2, x, axis + 1, x.rank - axis - 1)
     y.sizes[axis], y.strides[axis] = count, x.strides[axis] * step
@@ -208,8 +208,8 @@ cdef inline Box *slide(Maker *make, Box *x, int64_t axis, int64_t count, int64_t
     return y
 
 # What is read as one axis, in row-major order, if that takes one stride.
-cdef inline Box *flat(Maker *make, Box *x) except NULL:
-    y = _box(make, x, 1)
+cdef inline Box *flat(Maker *maker, Box *x) except NULL:
+    y = _box(maker, x, 1)
     y.sizes[0], y.strides[0] = 1, 0
     for d in range(x.rank - 1, -1, -1):
         if x.sizes[d] == 0:

@@ -20,14 +20,14 @@ def _refuse():
     raise REFUSED
 
 
-def _more_room(make, count):
+def _more_room(maker, count):
     """Begin another block of memory (see `room`)."""
     size = max(count, BLOCK)
     block = cython.cast(cython.pointer(int64_t), malloc((size + 1) * cython.sizeof(int64_t)))
     if block == cython.NULL:
         raise MemoryError
-    block[0] = cython.cast(int64_t, make.blocks)
-    make.blocks = block
-    make.next = block + 1 + count
-    make.left = size - count
+    block[0] = cython.cast(int64_t, maker.blocks)
+    maker.blocks = block
+    maker.next = block + 1 + count
+    maker.left = size - count
     return block + 1

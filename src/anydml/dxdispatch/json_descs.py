@@ -41,7 +41,7 @@ TENSOR_FIELDS = (
 """Fields of DML_BUFFER_TENSOR_DESC (directml.h)."""
 
 
-LISTED = "`anydml ops` lists the operators"
+SEE_OPS = "`anydml ops` lists the operators"
 
 
 def parse_operator_type(text: str, location: Location) -> type[OperatorDesc]:
@@ -52,15 +52,15 @@ def parse_operator_type(text: str, location: Location) -> type[OperatorDesc]:
     """
     if text.lower() in _OTHER_DISPATCHABLES:
         raise location.error(
-            f"dispatchables of type {show(text)} are not supported, only ONNX models and operators; {LISTED}"
+            f"dispatchables of type {show(text)} are not supported, only ONNX models and operators; {SEE_OPS}"
         )
     for prefix in ("", "DML_OPERATOR_", "ORT_OPERATOR_"):
         if prefix + text in REGISTRY:
             return REGISTRY[prefix + text]
     if reason := why_refused(text):
-        raise location.error(f"{show(text)} {reason}; {LISTED}")
+        raise location.error(f"{show(text)} {reason}; {SEE_OPS}")
     advice = did_you_mean(text, REGISTRY) or did_you_mean(f"DML_OPERATOR_{text}", REGISTRY)
-    raise location.error(f"{show(text)} is not supported; {LISTED}{advice}")
+    raise location.error(f"{show(text)} is not supported; {SEE_OPS}{advice}")
 
 
 def parse_desc(desc_class: type[OperatorDesc], value: Any, location: Location) -> OperatorDesc:

@@ -92,8 +92,8 @@ def run(
         warn(line)
     timing = timing or Timing()
     machine = Device(device, feature_level)
-    for problem_place, problem in model.problems(machine.feature_level):
-        raise problem_place.error(str(problem), problem.operator, problem.rule)
+    for problem_location, problem in model.problems(machine.feature_level):
+        raise problem_location.error(str(problem), problem.operator, problem.rule)
     todo = schedule(model)
     _check_memory(model, todo)
     log(f"Running on '{machine.name}'")

@@ -17,7 +17,7 @@ KEY_BYTES = 256
 """Approximate bytes of a key and its entry, without objects that the key shares with its program."""
 
 
-class Weighed(Protocol):
+class HasWeight(Protocol):
     """A program that knows its approximate size."""
 
     @property
@@ -25,7 +25,7 @@ class Weighed(Protocol):
         """Approximate size in bytes."""
 
 
-Made = TypeVar("Made", bound=Weighed)
+Made = TypeVar("Made", bound=HasWeight)
 
 
 class ProgramCache:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from anydml.explain.columns import Column, arrange
 from anydml.explain.section import Section, Tensor
 from anydml.explain.solids import DEPTH, grid, sides
-from anydml.explain.stripes import Rectangle, Touch, divide_into_stripes
+from anydml.explain.stripes import AccessedArea, Rectangle, divide_into_stripes
 from anydml.explain.svg import COLOURS, LINE, arrow, escape, shorten, svg
 from anydml.moves.move import Access, Move
 from anydml.text import count_noun
@@ -36,7 +36,7 @@ Range = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Sheet:
+class TensorBox:
     """The box of a tensor: its last axis is horizontal, some or all of the others are vertical.
 
     In a block, whose depth is not 0, only the second last axis is vertical; earlier axes run into the depth.
@@ -118,7 +118,7 @@ def picture(section: Section, operand_number: int = 0, is_alone: bool = True) ->
     return svg(section.title, about, columns, [*parts, *lines], operand_number, is_alone, text=text)
 
 
-def _sheet(operand_number: int, sheet: Sheet) -> Iterator[str]:
+def _sheet(operand_number: int, sheet: TensorBox) -> Iterator[str]:
     tensor = sheet.tensor
     lines = _label(operand_number, tensor)
     for i, line in enumerate(lines, 1):
@@ -132,13 +132,13 @@ def _sheet(operand_number: int, sheet: Sheet) -> Iterator[str]:
         yield f'<path class="cell" d="{"".join(sides(sheet.front, sheet.depth))}"/>'
 
 
-def _grid(sheet: Sheet) -> Iterator[str]:
+def _grid(sheet: TensorBox) -> Iterator[str]:
     if sheet.tensor.chunks:
         lines = "".join(grid(sheet.tensor.sizes, sheet.tensor.chunks, sheet.front, sheet.depth))
         yield f'<path class="cut" d="{lines}"/>'
 
 
-def _sheets(section: Section) -> tuple[dict[int, Sheet], list[Column]]:
+def _sheets(section: Section) -> tuple[dict[int, TensorBox], list[Column]]:
     tensors = section.tensors
     # The chunks of three axes and more cannot be seen in a flat picture.
     are_blocks = any(len(tensor.chunks) > 2 for tensor in tensors)
@@ -165,7 +165,7 @@ def _sheets(section: Section) -> tuple[dict[int, Sheet], list[Column]]:
         },
     )
     sheets = {
-        k: Sheet(tensors[k], down[k], x, y + above[k], *sizes[k], depths[k]) for k, (x, y) in sorted(places.items())
+        k: TensorBox(tensors[k], down[k], x, y + above[k], *sizes[k], depths[k]) for k, (x, y) in sorted(places.items())
     }
     return sheets, positions
 
@@ -208,7 +208,7 @@ def _axes_down(section: Section) -> list[tuple[int, ...]]:
     return axes_down
 
 
-def _find_touches(section: Section, sheets: Mapping[int, Sheet], move: Move) -> list[Touch]:
+def _find_touches(section: Section, sheets: Mapping[int, TensorBox], move: Move) -> list[AccessedArea]:
     """Return the boxes that a move accesses in its destination, source and indices, if they are drawn."""
     ends = [move.destination, *([move.source] if isinstance(move.source, Access) else [])]
     ends += [Access(lookup.operand, lookup.offset, lookup.strides, lookup.lookups) for lookup in move.all_lookups()]
@@ -223,7 +223,7 @@ def _find_touches(section: Section, sheets: Mapping[int, Sheet], move: Move) -> 
             is_under = end is move.destination and move.bytes_written >= row_bytes * (rows[1] - rows[0] + 1)
             has_whole_rows = _run_bytes(end, move) >= row_bytes
             back = sheet.back(ranges) if sheet.depth else (0, 1)
-            touches.append(Touch(end.operand, sheet.part(ranges), is_under, has_whole_rows, back))
+            touches.append(AccessedArea(end.operand, sheet.part(ranges), is_under, has_whole_rows, back))
     return touches
 
 
@@ -248,7 +248,7 @@ def _part(move: Move, colour: int, rectangle: Rectangle, depth: int) -> Iterator
 
 
 def _arrows(
-    move: Move, colour: int, rectangles: Sequence[tuple[int, Sequence[Rectangle]]], touches: Sequence[Touch]
+    move: Move, colour: int, rectangles: Sequence[tuple[int, Sequence[Rectangle]]], touches: Sequence[AccessedArea]
 ) -> Iterator[str]:
     if rectangles and rectangles[0][0] == move.destination.operand:
         (_, ((left, top, _, high), *_)), *other_rectangles = rectangles

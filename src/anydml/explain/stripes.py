@@ -16,7 +16,7 @@ MIN_STRIPE = 6
 """Minimum width of a stripe in pixels, if there is room."""
 
 
-class Touch(NamedTuple):
+class AccessedArea(NamedTuple):
     """The part of a tensor that a move accesses.
 
     Attributes:
@@ -34,7 +34,9 @@ class Touch(NamedTuple):
     back: tuple[int, int] = (0, 1)
 
 
-def divide_into_stripes(moves: Sequence[Sequence[Touch]]) -> tuple[list[list[tuple[int, list[Rectangle]]]], bool]:
+def divide_into_stripes(
+    moves: Sequence[Sequence[AccessedArea]],
+) -> tuple[list[list[tuple[int, list[Rectangle]]]], bool]:
     """Divide shared boxes among the moves that access them.
 
     Boxes that overlap, directly or through others, are cut into alternating stripes, and each move gets those of one
@@ -114,7 +116,7 @@ def _stripes(box: Rectangle, lane: int, count: int, boxes: Sequence[Rectangle]) 
     return rectangles or [(x + lane % width, y, 1, height)]
 
 
-def _share_stripe(touch: Touch, earlier_touch: Touch, is_first: bool) -> bool:
+def _share_stripe(touch: AccessedArea, earlier_touch: AccessedArea, is_first: bool) -> bool:
     """Whether two touches overlap, and the order of the moves puts neither above the other."""
     first = touch if is_first else earlier_touch
     return (

@@ -139,7 +139,7 @@ def of_onnx(model: Any, device: str, sizes: Mapping[str, int]) -> Iterator[Secti
     """
     from anydml.onnx.node_checks import refuse_invalid
     from anydml.onnx.node_descs import describe
-    from anydml.onnx.scope import left_out, out_of_scope
+    from anydml.onnx.unchecked_summary import left_out, out_of_scope
 
     findings = list(describe(model, sizes))
     refuse_invalid(findings)

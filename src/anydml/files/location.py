@@ -45,10 +45,10 @@ class Location:
 
     def field(self, name: str) -> Location:
         """Return the location of a field, named as in errors: ``"OutputTensors[1].Sizes"``."""
-        location = self
+        text = self
         for key, index in re.findall(r"([^.\[\]]+)|\[(\d+)\]", name):
-            location = location / (key or int(index))
-        return location
+            text = text / (key or int(index))
+        return text
 
     @property
     def line(self) -> int | None:
@@ -68,10 +68,10 @@ class Location:
         return self._start + steps if self._start else steps.removeprefix(".")
 
     def _keys(self) -> Iterator[str | int]:
-        location = self
-        while location._parent is not None:
-            yield location._key
-            location = location._parent
+        text = self
+        while text._parent is not None:
+            yield text._key
+            text = text._parent
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Location) and (self.file, self.path) == (other.file, other.path)

@@ -26,7 +26,7 @@ PART_BYTES = 8 << 20
 READ = 256 << 10
 """Bytes of a request for a part of a header."""
 
-AT_A_TIME = 1000
+KEYS_PER_REQUEST = 1000
 """Objects that are removed by one request."""
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ class ObjectPath(_LocalPath):
 
         remaining = iter(paths)
         try:
-            while batch := [path.key for path in islice(remaining, AT_A_TIME)]:
+            while batch := [path.key for path in islice(remaining, KEYS_PER_REQUEST)]:
                 with suppress(FileNotFoundError):
                     obstore.delete(self.store, batch)
         except OSError:

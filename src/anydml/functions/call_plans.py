@@ -21,7 +21,7 @@ from anydml.engines.program_cache import ProgramCache
 from anydml.engines.protocol import ArrayEngine, CompiledCall
 from anydml.errors import BindingError, DescError
 from anydml.functions.argument_conversion import check_count, is_movable, joined_dtype
-from anydml.functions.function_lowering import by_numpy, lower_function
+from anydml.functions.function_lowering import lower_function, move_with_numpy
 from anydml.infer import type_name
 from anydml.memory.host import address_of
 from anydml.operators.element import Element
@@ -115,7 +115,7 @@ def call(
     if plan.compiled is not None:
         plan.compiled.run((*inputs, *outputs))
     elif not plan.is_empty:
-        by_numpy(function, inputs, plan.inferred, outputs)
+        move_with_numpy(function, inputs, plan.inferred, outputs)
     if out is None:
         return results if adapter is None else [adapter.to_library(result) for result in results]
     if adapter is not None:
@@ -127,8 +127,8 @@ def call(
 def _target(name: str, field: str, out: Any, adapter: ArrayAdapter | None, engine: ArrayEngine) -> Array:
     if adapter is None and type(out) is np.ndarray:
         return out
-    is_engines_own = adapter is None and not engine.is_numpys
-    return engine.target(name, field, out if is_engines_own else target_array(name, field, out, adapter))
+    uses_engine_array = adapter is None and not engine.is_numpys
+    return engine.target(name, field, out if uses_engine_array else target_array(name, field, out, adapter))
 
 
 def _layout(array: Array) -> Hashable:

@@ -8,10 +8,10 @@ from typing import Any
 from anydml.functions.public_functions import public_function
 from anydml.operators.element_wise_identity import copy_rule
 from anydml.operators.function import Array, F, Sizes, describe_function
-from anydml.operators.rule import front
+from anydml.operators.rule import call_check
 
 
-@front
+@call_check
 def check_copy(name: str, shape: Sizes) -> tuple[()]:
     """Check nothing, since any array can be copied."""
     return ()

@@ -21,15 +21,15 @@ ZERO_SIZE = len(ZERO.pattern)
 """Bytes of an element's number."""
 
 
-def by_numpy(function: Function, inputs: Sequence[Array], inferred: Inferred, outputs: Sequence[Array]) -> None:
+def move_with_numpy(function: Function, inputs: Sequence[Array], inferred: Inferred, outputs: Sequence[Array]) -> None:
     """Write the results of a function on elements that only NumPy can move.
 
     Raises:
         MemoryError: there is no memory for NumPy's temporary arrays.
     """
     try:
-        if not _by_views(function, inputs, inferred, outputs):
-            _by_numbers(function, inputs, inferred, outputs)
+        if not _move_as_views(function, inputs, inferred, outputs):
+            _move_by_element_index(function, inputs, inferred, outputs)
     except MemoryError:
         # NumPy's message would be about a temporary array.
         shapes = " and ".join([str(operand.shape) for operand in inputs])
@@ -37,7 +37,7 @@ def by_numpy(function: Function, inputs: Sequence[Array], inferred: Inferred, ou
         raise MemoryError(f"{function.label}: {message}") from None
 
 
-def _by_views(function: Function, inputs: Sequence[Array], inferred: Inferred, outputs: Sequence[Array]) -> bool:
+def _move_as_views(function: Function, inputs: Sequence[Array], inferred: Inferred, outputs: Sequence[Array]) -> bool:
     """Move elements from view to view; return False if there are indices or fills, or no views."""
     if function.data_count(len(inputs)) < len(inputs):
         return False
@@ -60,7 +60,9 @@ def _by_views(function: Function, inputs: Sequence[Array], inferred: Inferred, o
     return True
 
 
-def _by_numbers(function: Function, inputs: Sequence[Array], inferred: Inferred, outputs: Sequence[Array]) -> None:
+def _move_by_element_index(
+    function: Function, inputs: Sequence[Array], inferred: Inferred, outputs: Sequence[Array]
+) -> None:
     """Move elements by number: run a program for elements of 8 bytes, whose addresses are these numbers."""
     count = function.data_count(len(inputs))
     parameters = [ZERO if isinstance(parameter, Element) else parameter for parameter in inferred.parameters]

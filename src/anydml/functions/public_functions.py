@@ -24,27 +24,27 @@ is_ready = is_native
 
 def _of_two(x: Any, out: Any) -> Any:
     result = native(x, out) if type(x) is ndarray or is_ready(x) else None
-    return general(x, out) if result is None else result
+    return call_from_python(x, out) if result is None else result
 
 
 def _of_three(x: Any, a: Any, out: Any) -> Any:
     result = native(x, a, out) if type(x) is ndarray or is_ready(x) else None
-    return general(x, a, out) if result is None else result
+    return call_from_python(x, a, out) if result is None else result
 
 
 def _of_four(x: Any, a: Any, b: Any, out: Any) -> Any:
     result = native(x, a, b, out) if type(x) is ndarray or is_ready(x) else None
-    return general(x, a, b, out) if result is None else result
+    return call_from_python(x, a, b, out) if result is None else result
 
 
 def _of_five(x: Any, a: Any, b: Any, c: Any, out: Any) -> Any:
     result = native(x, a, b, c, out) if type(x) is ndarray or is_ready(x) else None
-    return general(x, a, b, c, out) if result is None else result
+    return call_from_python(x, a, b, c, out) if result is None else result
 
 
 def _of_six(x: Any, a: Any, b: Any, c: Any, d: Any, out: Any) -> Any:
     result = native(x, a, b, c, d, out) if type(x) is ndarray or is_ready(x) else None
-    return general(x, a, b, c, d, out) if result is None else result
+    return call_from_python(x, a, b, c, d, out) if result is None else result
 
 
 _BODIES = {body.__code__.co_argcount: body.__code__ for body in (_of_two, _of_three, _of_four, _of_five, _of_six)}
@@ -65,7 +65,7 @@ def public_function(function: Function) -> Callable[..., Any]:
     )
     names = {
         "native": core.native(function.name) or native,
-        "general": partial(general, function),
+        "call_from_python": partial(call_from_python, function),
         "is_ready": are_native if function.is_of_lists else is_native,
         "ndarray": ndarray,
         "__builtins__": builtins,
@@ -76,8 +76,8 @@ def public_function(function: Function) -> Callable[..., Any]:
     return new_function  # type: ignore[no-any-return]
 
 
-def general(function: Function, *values: Any) -> Any:
+def call_from_python(function: Function, *values: Any) -> Any:
     """Run a call that the native call declined; the modules for this are imported on first use."""
-    from anydml.functions.python_calls import general as run
+    from anydml.functions.python_calls import call_from_python as run
 
     return run(function, *values)

@@ -22,7 +22,7 @@ from anydml.functions.traced_calls import (
 from anydml.operators.function import Function
 
 
-def general(function: Function, *values: Any) -> Any:
+def call_from_python(function: Function, *values: Any) -> Any:
     """Run a call that the native call declined, or raise an error if it breaks a rule.
 
     Args:

@@ -81,7 +81,9 @@ def _node_problems(desc: Graph, level: FeatureLevel) -> Iterator[Problem]:
             continue
         for problem in node.operator.problems(level):
             message = f"{label}: {problem.operator}: {problem.message}"
-            yield Problem(NAME, f"{field}.{problem.field}", message, problem.rule, problem.needs, problem.is_of_level)
+            yield Problem(
+                NAME, f"{field}.{problem.field}", message, problem.rule, problem.needs, problem.comes_from_level
+            )
 
 
 def _range_problems(desc: Graph, tensors: Sequence[NodeTensors]) -> Iterator[Problem]:

@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 FEW_PAIRS = 32
 """Number of pairs up to which comparing all pairs is faster than dividing the set."""
 
-STEPS = 64
+MAX_STEPS_TRIED = 64
 """Number of steps that are tried to divide a set."""
 
 ADDRESSES = 1 << 64
@@ -146,7 +146,7 @@ def overlapping_pairs(lattices: Sequence[Lattice], most_pairs: float = math.inf)
 def _divide(group: list[Lattice]) -> list[list[Lattice]]:
     """Divide a set into sets that share no bytes, by bounds or by one of the largest steps; return it if impossible."""
     steps = sorted({step for access in group for step, _ in access.dimensions}, reverse=True)
-    divisions = (_divide_by(group, min_step) for min_step in (math.inf, *steps[:STEPS]))
+    divisions = (_divide_by(group, min_step) for min_step in (math.inf, *steps[:MAX_STEPS_TRIED]))
     return next((parts for parts in divisions if len(parts) > 1), [group])
 
 

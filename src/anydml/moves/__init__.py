@@ -11,7 +11,7 @@ from __future__ import annotations
 from anydml.moves.constant import Constant, LazyConstant
 from anydml.moves.dependencies import stages
 from anydml.moves.fills import without_fills
-from anydml.moves.move import Access, Fill, Lookup, Move, Outside, byte_range, permute_dimensions, unless
+from anydml.moves.move import Access, Fill, Lookup, Move, OutOfRange, byte_range, permute_dimensions, unless
 from anydml.moves.program import Operand, Program
 from anydml.moves.simplify import SimpleMoves, simplify
 from anydml.moves.wrapped_indices import resolve
@@ -24,7 +24,7 @@ __all__ = [
     "Lookup",
     "Move",
     "Operand",
-    "Outside",
+    "OutOfRange",
     "Program",
     "SimpleMoves",
     "byte_range",

@@ -13,7 +13,7 @@ import numpy as np
 from anydml.moves.accesses import single_access, strided
 from anydml.moves.arithmetic_sequences import is_arithmetic_sequence, sequence_elements, sequence_piece
 from anydml.moves.constant import Constant, LazyConstant, as_bytes
-from anydml.moves.move import Access, Fill, Move, Outside, unless
+from anydml.moves.move import Access, Fill, Move, OutOfRange, unless
 from anydml.moves.move_numbers import renumber_operands
 from anydml.moves.new_axes import split
 from anydml.moves.open_numbers import has_zero
@@ -108,12 +108,14 @@ class Composer:
         """``result[…, i, …] = value[…, i, …, i, …]``: one axis in place of `axis` and `second_axis`."""
         return self._try(value, lambda source: source.diagonal(axis, second_axis))
 
-    def pick(self, value: Value, indices: Value, dtype: str, axis: int, outside: Outside = "clamp") -> Value:
+    def pick(self, value: Value, indices: Value, dtype: str, axis: int, outside: OutOfRange = "clamp") -> Value:
         """Select elements along an axis by integers."""
         indices = self.without_fills(indices)
         return self._try(value, lambda source: source.pick(indices, dtype, axis, outside))
 
-    def pick_points(self, value: Value, picks: Sequence[tuple[int, Value, str]], outside: Outside = "clamp") -> Value:
+    def pick_points(
+        self, value: Value, picks: Sequence[tuple[int, Value, str]], outside: OutOfRange = "clamp"
+    ) -> Value:
         """Select elements by one index along each of several axes at once.
 
         Args:

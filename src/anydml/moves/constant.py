@@ -19,7 +19,7 @@ class LazyConstant:
     Args:
         shape: the sizes of the array.
         dtype: the dtype of its elements.
-        make: computes them.
+        maker: computes them.
 
     Examples:
         >>> from anydml import moves
@@ -28,9 +28,9 @@ class LazyConstant:
         8796093022208
     """
 
-    def __init__(self, shape: tuple[int, ...], dtype: Any, make: Callable[[], Array]) -> None:
+    def __init__(self, shape: tuple[int, ...], dtype: Any, maker: Callable[[], Array]) -> None:
         self.shape, self.dtype = shape, np.dtype(dtype)
-        self._make = make
+        self._make = maker
         self._made: Array | None = None
 
     @property

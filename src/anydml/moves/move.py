@@ -23,12 +23,12 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-Outside = Literal["clamp", "skip", "refuse"]
+OutOfRange = Literal["clamp", "skip", "error"]
 """Treatment of an index out of range: it is clamped, its element is left unchanged, or the dispatch raises IndexError
 before anything is written."""
 
 
-new: Any = tuple.__new__
+make_tuple: Any = tuple.__new__
 """Makes named tuples in half the time of their own constructors: descs may have thousands of parts."""
 
 
@@ -59,7 +59,7 @@ class Lookup(NamedTuple):
     strides: tuple[int, ...]
     size: int
     stride: int
-    outside: Outside = "clamp"
+    outside: OutOfRange = "clamp"
     lookups: tuple[Lookup, ...] = ()
 
     @property

@@ -9,7 +9,7 @@ from typing import Any
 from anydml.moves.accesses import strided
 from anydml.moves.composer import SCRATCH
 from anydml.moves.constant import Constant
-from anydml.moves.move import Access, Fill, Lookup, Move, Outside, new
+from anydml.moves.move import Access, Fill, Lookup, Move, OutOfRange, make_tuple
 from anydml.moves.move_numbers import renumber_operands
 from anydml.moves.pieces import NotComposableError, on_strides
 from anydml.moves.sizing import Integers, Sizes
@@ -88,8 +88,8 @@ class MoveMaker(Maker):
     def _next(self) -> View:
         layout = next(self._layouts)
         self._number += 1
-        access = new(Access, (self._number - 1, 0, layout.strides, ()))
-        return new(View, (layout.sizes, access, layout.element_size, ""))  # type: ignore[no-any-return]
+        access = make_tuple(Access, (self._number - 1, 0, layout.strides, ()))
+        return make_tuple(View, (layout.sizes, access, layout.element_size, ""))  # type: ignore[no-any-return]
 
     def copy(self, to: Any, x: Any) -> None:
         """Add a move."""
@@ -98,7 +98,7 @@ class MoveMaker(Maker):
             source = x.access or Fill(bytes(to.element_size))
             if to.access.lookups:
                 n, source = last_writes(n, to.access, source)
-            self.moves.append(new(Move, (n, to.access, source, to.element_size)))
+            self.moves.append(make_tuple(Move, (n, to.access, source, to.element_size)))
 
     def result_from(self, x: Any) -> Any:
         """Return the destination of the next result, after x was copied to it, unless x lies there already."""
@@ -107,7 +107,7 @@ class MoveMaker(Maker):
             self.copy(to, x)
         return to
 
-    def pick_along(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
+    def pick_along(self, x: Any, indices: Any, axis: int, outside: OutOfRange) -> Any:
         """Pick by one index per element, with a lookup that depends on all axes."""
         (operand, offset, strides, lookups), by = x.access, indices.access
         if lookups:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from anydml.moves.move import Access, Fill, Lookup, Move, new
+from anydml.moves.move import Access, Fill, Lookup, Move, make_tuple
 
 ValueOf = Callable[[Any], int]
 """Returns the value of an open number."""
@@ -57,11 +57,11 @@ def renumber_operands(move: Move, numbers: Mapping[int, int]) -> Move:
     def at(access: Access) -> Access:
         operand, offset, strides, lookups = access
         fields = numbers[operand], offset, strides, tuple(map(inside, lookups)) if lookups else ()
-        return new(Access, fields)  # type: ignore[no-any-return]
+        return make_tuple(Access, fields)  # type: ignore[no-any-return]
 
     def inside(lookup: Lookup) -> Lookup:
         return lookup._replace(operand=numbers[lookup.operand], lookups=tuple(map(inside, lookup.lookups)))
 
     sizes, to, source, element = move
     fields = sizes, at(to), source if isinstance(source, Fill) else at(source), element
-    return new(Move, fields)  # type: ignore[no-any-return]
+    return make_tuple(Move, fields)  # type: ignore[no-any-return]

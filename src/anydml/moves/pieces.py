@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeVar
 
-from anydml.moves.move import Access, Fill, Lookup, Outside, new
+from anydml.moves.move import Access, Fill, Lookup, OutOfRange, make_tuple
 from anydml.moves.open_numbers import are_same, is_one, is_zero, value_of
 
 Source = TypeVar("Source", Access, Fill, Access | Fill)
@@ -43,7 +43,7 @@ def on_strides(source: Source, change: Callable[[tuple[int, ...]], tuple[int, tu
         return source
     if not source.lookups:
         shift, strides = change(source.strides)
-        return new(Access, (source.operand, source.offset + shift, strides, ()))  # type: ignore[no-any-return]
+        return make_tuple(Access, (source.operand, source.offset + shift, strides, ()))  # type: ignore[no-any-return]
 
     def changed(access: Access | Lookup) -> tuple[int, tuple[int, ...], tuple[Lookup, ...]]:
         shift, strides = change(access.strides)
@@ -143,8 +143,8 @@ def slice_whole_axis(piece: Piece, axis: int, start: int, size: int, step: int) 
     def sliced(strides: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
         return start * strides[k], (*strides[:k], step * strides[k], *strides[k + 1 :])
 
-    factors = (*piece.factors[:k], new(Factor, (axis, size, 1)), *piece.factors[k + 1 :])
-    return new(Piece, (piece.start, factors, on_strides(piece.source, sliced)))  # type: ignore[no-any-return]
+    factors = (*piece.factors[:k], make_tuple(Factor, (axis, size, 1)), *piece.factors[k + 1 :])
+    return make_tuple(Piece, (piece.start, factors, on_strides(piece.source, sliced)))  # type: ignore[no-any-return]
 
 
 def with_unit_axes(piece: Piece, positions: dict[int, int], rank: int, is_only: bool) -> Piece:
@@ -174,12 +174,12 @@ def with_unit_axes(piece: Piece, positions: dict[int, int], rank: int, is_only: 
     for old, position in positions.items():
         start[position] = piece.start[old]
     remaining = [factor for factor in piece.factors if factor[0] in new_axes]
-    factors = tuple([new(Factor, (new_axes[axis], size, step)) for axis, size, step in remaining])
-    return new(Piece, (tuple(start), factors, source))  # type: ignore[no-any-return]
+    factors = tuple([make_tuple(Factor, (new_axes[axis], size, step)) for axis, size, step in remaining])
+    return make_tuple(Piece, (tuple(start), factors, source))  # type: ignore[no-any-return]
 
 
 def lookup_source(
-    piece: Piece, index: Access, axis: int, size: int, dtype: str, outside: Outside, count: int
+    piece: Piece, index: Access, axis: int, size: int, dtype: str, outside: OutOfRange, count: int
 ) -> Access | Fill:
     """Return the source of a piece after one of its axes is replaced by a lookup.
 

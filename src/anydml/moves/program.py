@@ -174,7 +174,7 @@ class Program(Record):
         if isinstance(move.source, Fill) and (not move.source.pattern or move.element_size % len(move.source.pattern)):
             yield f"its pattern of {len(move.source.pattern)} B does not divide its elements of {move.element_size} B"
         for lookup in move.all_lookups():
-            for read in all_lookups((lookup,)) if lookup.outside == "refuse" else ():
+            for read in all_lookups((lookup,)) if lookup.outside == "error" else ():
                 if read.operand in written:
                     yield f"the indices in #{read.operand} are refused before anything is written, but they are written"
         if reads_what_it_writes(move):

@@ -18,7 +18,7 @@ from typing import Any
 
 from anydml.moves.arithmetic_sequences import is_arithmetic_sequence, sliced_source
 from anydml.moves.cuts import crop, diagonal, flip, split_axis, take_every
-from anydml.moves.move import Access, Fill, Move, Outside, new
+from anydml.moves.move import Access, Fill, Move, OutOfRange, make_tuple
 from anydml.moves.open_numbers import are_same, has_zero, is_one, is_zero, value_of
 from anydml.moves.pieces import (
     Factor,
@@ -74,7 +74,7 @@ class Value:
     @classmethod
     def of_operand(cls, operand: int, sizes: Sequence[int], strides: Sequence[int], element_size: int) -> Value:
         """Return a value that is an operand of a program, with strides in bytes."""
-        return cls(tuple(sizes), element_size, None, new(Access, (operand, 0, tuple(strides), ())))
+        return cls(tuple(sizes), element_size, None, make_tuple(Access, (operand, 0, tuple(strides), ())))
 
     @classmethod
     def of_fill(cls, sizes: Sequence[int], pattern: bytes) -> Value:
@@ -111,7 +111,7 @@ class Value:
             to = offset + sum([first * strides[axis] for axis, first in enumerate(start)])
             steps = tuple([step * strides[axis] for axis, _, step in factors])
             sizes = tuple([size for _, size, _ in factors])
-            yield new(Move, (sizes, new(Access, (operand, to, steps, ())), source, self.element_size))
+            yield make_tuple(Move, (sizes, make_tuple(Access, (operand, to, steps, ())), source, self.element_size))
 
     def permute(self, axes: Sequence[int]) -> Value:
         """Permute the axes: axis k of the result is axis ``axes[k]`` of this value."""
@@ -122,15 +122,19 @@ class Value:
         new_axis = {axis: k for k, axis in enumerate(axes)}
         pieces = []
         for start, factors, source in self.pieces:
-            boxes = tuple([new(Factor, (new_axis[axis], size, step)) for axis, size, step in factors])
-            pieces.append(new(Piece, (tuple([start[axis] for axis in axes]), boxes, source)))
+            boxes = tuple([make_tuple(Factor, (new_axis[axis], size, step)) for axis, size, step in factors])
+            pieces.append(make_tuple(Piece, (tuple([start[axis] for axis in axes]), boxes, source)))
         return Value(sizes, self.element_size, tuple(pieces))
 
     def broadcast(self, sizes: Sequence[int]) -> Value:
         """Broadcast by NumPy's rules: axes are prepended, and axes of size 1 repeated."""
         value = self.reshape((*(1,) * (len(sizes) - len(self.sizes)), *self.sizes))
         pairs = zip(value.sizes, sizes, strict=True)
-        repeated = [k for k, (old, new) in enumerate(pairs) if not are_same(old, new) and (is_one(old) or old != new)]
+        repeated = [
+            k
+            for k, (old, make_tuple) in enumerate(pairs)
+            if not are_same(old, make_tuple) and (is_one(old) or old != make_tuple)
+        ]
         if (access := value.access) is not None:
             strides = tuple([0 if k in repeated else stride for k, stride in enumerate(access.strides)])
             return _viewed(sizes, self.element_size, access, access.offset, strides)
@@ -225,8 +229,8 @@ class Value:
             return _viewed(sizes, self.element_size, access, access.offset, strides)
         pieces = []
         for start, factors, source in self.pieces:
-            moved = [new(Factor, (old + (old >= axis), size, step)) for old, size, step in factors]
-            pieces.append(new(Piece, ((*start[:axis], 0, *start[axis:]), tuple(moved), source)))
+            moved = [make_tuple(Factor, (old + (old >= axis), size, step)) for old, size, step in factors]
+            pieces.append(make_tuple(Piece, ((*start[:axis], 0, *start[axis:]), tuple(moved), source)))
         return Value(sizes, self.element_size, tuple(pieces))
 
     def _with_axis(self) -> Value:
@@ -279,7 +283,7 @@ class Value:
             pieces += diagonal(piece, axis, second_axis)
         return _value_of_pieces((*self.sizes[:second_axis], *self.sizes[second_axis + 1 :]), self.element_size, pieces)
 
-    def pick(self, indices: Value, dtype: str, axis: int, outside: Outside = "clamp") -> Value:
+    def pick(self, indices: Value, dtype: str, axis: int, outside: OutOfRange = "clamp") -> Value:
         """``result[lead, i, trail] = self[lead, indices[i], trail]``.
 
         Args:
@@ -325,45 +329,45 @@ def join(values: Sequence[Value], axis: int) -> Value:
         else:
             for first, factors, source in value.pieces:
                 new_start = (*first[:axis], first[axis] + start, *first[axis + 1 :])
-                pieces.append(new(Piece, (new_start, factors, source)))
+                pieces.append(make_tuple(Piece, (new_start, factors, source)))
         start = start + value.sizes[axis]
     sizes = values[0].sizes
     return _value_of_pieces((*sizes[:axis], start, *sizes[axis + 1 :]), values[0].element_size, pieces)
 
 
-def _groups(old: Sequence[int], new: Sequence[int]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+def _groups(old: Sequence[int], make_tuple: Sequence[int]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Yield the shortest non-empty runs of old and new sizes with equal products."""
     i = j = 0
-    while i < len(old) or j < len(new):
+    while i < len(old) or j < len(make_tuple):
         old_start, new_start = i, j
         old_product = new_product = 1
         while i == old_start or j == new_start or old_product != new_product:
-            is_old_next = old_product < new_product or (i == old_start and old_product == new_product)
-            if j == len(new) or (i < len(old) and is_old_next):
+            take_old = old_product < new_product or (i == old_start and old_product == new_product)
+            if j == len(make_tuple) or (i < len(old) and take_old):
                 old_product *= old[i]
                 i += 1
             else:
-                new_product *= new[j]
+                new_product *= make_tuple[j]
                 j += 1
         # Trailing axes of size 1 join the preceding run.
-        if i < len(old) and j == len(new) and all(size == 1 for size in old[i:]):
+        if i < len(old) and j == len(make_tuple) and all(size == 1 for size in old[i:]):
             i = len(old)
-        if j < len(new) and i == len(old) and all(size == 1 for size in new[j:]):
-            j = len(new)
-        yield tuple(old[old_start:i]), tuple(new[new_start:j])
+        if j < len(make_tuple) and i == len(old) and all(size == 1 for size in make_tuple[j:]):
+            j = len(make_tuple)
+        yield tuple(old[old_start:i]), tuple(make_tuple[new_start:j])
 
 
 def _viewed(sizes: Sequence[int], element_size: int, access: Access, offset: int, strides: Sequence[int]) -> Value:
     """Return the value of an operand's elements at another offset, in other sizes and strides."""
-    return Value(tuple(sizes), element_size, None, new(Access, (access.operand, offset, tuple(strides), ())))
+    return Value(tuple(sizes), element_size, None, make_tuple(Access, (access.operand, offset, tuple(strides), ())))
 
 
 def _whole_piece(sizes: Sequence[int], source: Access | Fill, axis: int = 0, place: int = 0) -> Piece:
     """Return a piece that covers a value, or that starts at a coordinate along one axis."""
-    start, factors = [0] * len(sizes), tuple([new(Factor, (k, size, 1)) for k, size in enumerate(sizes)])
+    start, factors = [0] * len(sizes), tuple([make_tuple(Factor, (k, size, 1)) for k, size in enumerate(sizes)])
     if start:
         start[axis] = place
-    return new(Piece, (tuple(start), factors, source))  # type: ignore[no-any-return]
+    return make_tuple(Piece, (tuple(start), factors, source))  # type: ignore[no-any-return]
 
 
 def _value_of_pieces(sizes: Sequence[int], element_size: int, pieces: Sequence[Piece]) -> Value:

@@ -8,7 +8,7 @@ from typing import Any
 from anydml.moves.composer import Composer, ComposerWithoutScratch
 from anydml.moves.constant import Constant
 from anydml.moves.coordinate_strides import CoordinateSteps, in_bytes, units
-from anydml.moves.move import Access, Lookup, Move, Outside
+from anydml.moves.move import Access, Lookup, Move, OutOfRange
 from anydml.moves.move_maker import last_writes
 from anydml.moves.new_axes import expand
 from anydml.moves.open_numbers import has_zero, is_zero
@@ -183,9 +183,9 @@ class ValueMaker(Maker):
         value = self.value_of(x)
         return self._with_value(x, self._composer.reshape(value, (self.count(x), *value.sizes[len(x.sizes) :])))
 
-    def pick(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
+    def pick(self, x: Any, indices: Any, axis: int, outside: OutOfRange) -> Any:
         """Pick from a value, or pick destinations."""
-        if outside == "refuse":
+        if outside == "error":
             self.check_refused(indices, is_place=isinstance(x, View))
         if isinstance(x, View):
             self._indices.append(indices)
@@ -197,28 +197,28 @@ class ValueMaker(Maker):
     def check_refused(self, indices: ValueView, is_place: bool) -> None:
         """Check that indices that may be refused can be read before anything moves."""
 
-    def pick_along(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
+    def pick_along(self, x: Any, indices: Any, axis: int, outside: OutOfRange) -> Any:
         """Pick from a value, or pick destinations."""
-        return self._compose_at_once(x, indices, lambda make, x, by: Maker.pick_along(make, x, by, axis, outside))
+        return self._compose_at_once(x, indices, lambda maker, x, by: Maker.pick_along(maker, x, by, axis, outside))
 
-    def pick_tuples(self, x: Any, indices: Any, batch: int, outside: Outside) -> Any:
+    def pick_tuples(self, x: Any, indices: Any, batch: int, outside: OutOfRange) -> Any:
         """Pick from a value, or pick destinations."""
-        return self._compose_at_once(x, indices, lambda make, x, by: Maker.pick_tuples(make, x, by, batch, outside))
+        return self._compose_at_once(x, indices, lambda maker, x, by: Maker.pick_tuples(maker, x, by, batch, outside))
 
     def _compose_at_once(self, x: Any, indices: Any, pick: Callable[[Maker, Any, Any], Any]) -> Any:
         """Compose picks and diagonals as one step, since the values between them have elements that no result has."""
         if isinstance(x, View):
             return pick(self, x, indices)
         by = ValueView(self._composer.without_fills(self.index_of(indices)), indices.dtype, indices.name)
-        make = _MakerWithoutScratch(self)
+        maker = _MakerWithoutScratch(self)
         try:
-            return pick(make, x, by)
+            return pick(maker, x, by)
         except NotComposableError as error:
             x = self._with_value(x, self._composer.store(self.value_of(x), self.storing_reason(x, error)))
         try:
-            return pick(make, x, by)
+            return pick(maker, x, by)
         except NotComposableError as error:
-            return pick(make, x, self._with_value(by, self._composer.store(by.value, self.storing_reason(by, error))))
+            return pick(maker, x, self._with_value(by, self._composer.store(by.value, self.storing_reason(by, error))))
 
     def storing_reason(self, x: ValueView, error: NotComposableError) -> str:
         """Return the reason why a view is stored."""
@@ -350,10 +350,10 @@ class _MakerWithoutScratch(ValueMaker):
         NotComposableError: a view cannot be composed.
     """
 
-    def __init__(self, make: ValueMaker) -> None:
-        super().__init__(ComposerWithoutScratch(make._composer), make._element_size, make._check)
-        self.parts = make.parts
-        self.check_refused = make.check_refused  # type: ignore[method-assign]
+    def __init__(self, maker: ValueMaker) -> None:
+        super().__init__(ComposerWithoutScratch(maker._composer), maker._element_size, maker._check)
+        self.parts = maker.parts
+        self.check_refused = maker.check_refused  # type: ignore[method-assign]
 
 
 def _piece_of_result(to: View, piece: Piece, rank: int) -> Piece:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from anydml.moves import number_sequences
 from anydml.moves.constant import Constant
-from anydml.moves.move import Access, Lookup, Outside, new, unless
+from anydml.moves.move import Access, Lookup, OutOfRange, make_tuple, unless
 from anydml.moves.pieces import Factor, Piece, lookup_source, on_strides
 from anydml.moves.sizing import Integers, Sizes, Sizing
 from anydml.tensor import Layout
@@ -51,8 +51,8 @@ class View(NamedTuple):
                 access = on_strides(access, change)
             else:
                 shift, strides = change(strides)
-                access = new(Access, (operand, offset + shift, strides, ()))
-        return new(View, (n, access, self.element_size, self.dtype))  # type: ignore[no-any-return]
+                access = make_tuple(Access, (operand, offset + shift, strides, ()))
+        return make_tuple(View, (n, access, self.element_size, self.dtype))  # type: ignore[no-any-return]
 
 
 def _alternate(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -66,11 +66,11 @@ def views_of(layouts: Sequence[Layout], dtypes: Sequence[str] = ()) -> list[View
     """Return views of the first operands, which are whole tensors; `dtypes` are the dtypes of the last of them."""
     first = len(layouts) - len(dtypes)
     return [
-        new(
+        make_tuple(
             View,
             (
                 layout.sizes,
-                new(Access, (k, 0, layout.strides, ())),
+                make_tuple(Access, (k, 0, layout.strides, ())),
                 layout.element_size,
                 "" if k < first else dtypes[k - first],
             ),
@@ -196,7 +196,7 @@ class Maker(Sizing):
         """Return x flattened to one axis, in row-major order; x is stored first if no single stride reads it."""
         return View((self.count(x),))
 
-    def pick(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
+    def pick(self, x: Any, indices: Any, axis: int, outside: OutOfRange) -> Any:
         """Replace an axis by the axes of indices: element i is ``x[indices[i]]``.
 
         Negative indices of signed types count from the end, once. Those that are still outside are clamped, skipped,
@@ -220,7 +220,7 @@ class Maker(Sizing):
         access = on_strides(looked_up, lambda strides: (0, tuple([strides[k] for k in order])))
         return View(n, access, x.element_size, x.dtype)
 
-    def pick_along(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
+    def pick_along(self, x: Any, indices: Any, axis: int, outside: OutOfRange) -> Any:
         """Pick by one index per element: element c is ``x[c with c[axis] := indices[c]]``. See `pick`."""
         rank = len(x.sizes)
         for k in range(rank):
@@ -234,7 +234,7 @@ class Maker(Sizing):
             x = self.diagonal(x, k, axis + k)
         return x
 
-    def pick_tuples(self, x: Any, indices: Any, batch: int, outside: Outside) -> Any:
+    def pick_tuples(self, x: Any, indices: Any, batch: int, outside: OutOfRange) -> Any:
         """Pick by one list of coordinates per element: element b, c, r is ``x[b, *indices[b, c], r]``. See `pick`.
 
         Args:

@@ -29,10 +29,10 @@ MAX_NODES = 100_000
 MAX_IMPORTS = 1000
 """Largest number of opset imports: onnx's checker scans all of them for each function."""
 
-NODE = 2048
+NODE_BYTES = 2048
 """Memory in bytes of a node with few inputs, in all representations that reading and checking create."""
 
-NAME = 64
+NAME_GROWTH_BYTES = 64
 """Bytes by which inlining a function may lengthen a name to make it unique."""
 
 
@@ -67,7 +67,7 @@ def check(model: ModelProto) -> None:
     if len(model.opset_import) > MAX_IMPORTS:
         message = f"the model imports {len(model.opset_import)} opsets, but anydml reads at most {MAX_IMPORTS}"
         raise ModelError(message, field="opset_import", rule="an import for each domain that is used")
-    Budget().ask("the model", "checking it", 2 * size + NODE * len(model.graph.node))
+    Budget().ask("the model", "checking it", 2 * size + NODE_BYTES * len(model.graph.node))
     try:
         onnx.checker.check_model(_replace_unchecked(model))
     except Exception as error:
@@ -216,7 +216,7 @@ def _check_inlined_size(model: ModelProto) -> None:
     Inlining replaces names and attribute references in a body; each is assumed to become as long as the longest name or
     attribute of the model.
     """
-    longest = NAME + max(map(_bytes, names(model)), default=0)
+    longest = NAME_GROWTH_BYTES + max(map(_bytes, names(model)), default=0)
     largest = max(map(_bytes, _passed_attributes(model)), default=0)
     functions = {function_name(function): function for function in model.functions}
     calls = {
@@ -241,7 +241,7 @@ def _check_inlined_size(model: ModelProto) -> None:
     if count > MAX_NODES or total > MAX_BYTES:
         message = f"the model's functions, which call each other, come to more than {MAX_NODES} nodes or 2 GiB"
         raise ModelError(message, rule="functions must be inlined")
-    Budget().ask("the model's functions", "inlining them", 4 * total + NODE * count)
+    Budget().ask("the model's functions", "inlining them", 4 * total + NODE_BYTES * count)
 
 
 def _passed_attributes(model: ModelProto) -> Iterator[AttributeProto]:

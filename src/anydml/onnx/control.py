@@ -10,7 +10,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto,
 
 from anydml.errors import ModelError
 from anydml.onnx.budget import UNQUERIED_GROWTH, Budget
-from anydml.onnx.checks import MAX_NODES, NODE
+from anydml.onnx.checks import MAX_NODES, NODE_BYTES
 from anydml.onnx.folding import fold
 from anydml.onnx.graph import Opsets, label, opsets_of
 from anydml.onnx.graph_values import MAX_SHAPE_ELEMENTS, Array, Tensor
@@ -72,7 +72,7 @@ class _Unrolling:
         if self._count > MAX_NODES:
             message = f"{label(proto.name, '', proto.op_type)}: the model's loops come to more than {MAX_NODES} nodes"
             raise ModelError(message, proto.op_type, None, "loops must be unrolled")
-        unrolled_bytes = 4 * self._bytes + NODE * self._count
+        unrolled_bytes = 4 * self._bytes + NODE_BYTES * self._count
         if unrolled_bytes > self._asked + UNQUERIED_GROWTH:
             Budget().ask("the model's loops", "unrolling them", unrolled_bytes)
             self._asked = unrolled_bytes

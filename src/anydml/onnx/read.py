@@ -24,11 +24,13 @@ def read_nodes(model: ModelProto) -> list[Node]:
     return [read_node(proto, opsets, name) for name, proto in iter_named_nodes(model)]
 
 
-NO_SUCH = "not supported: anydml has the operators that only move elements"
-_OPEN = "anydml runs those whose conditions and counts are constants: what others do depends on elements"
+UNSUPPORTED_NODE = "not supported: anydml has the operators that only move elements"
+_DATA_DEPENDENT_CONTROL = (
+    "anydml runs those whose conditions and counts are constants: what others do depends on elements"
+)
 REASONS = {
-    "If": _OPEN,
-    "Loop": _OPEN,
+    "If": _DATA_DEPENDENT_CONTROL,
+    "Loop": _DATA_DEPENDENT_CONTROL,
     "Col2Im": "it adds elements where blocks overlap, and anydml moves data and computes nothing",
     "GridSample": "it picks or mixes pixels at places that are computed of a grid's elements; anydml computes nothing",
     "Scan": "it repeats a graph for each row of its inputs; anydml runs a Loop instead, if its count is constant",
@@ -61,7 +63,7 @@ def read_node(proto: NodeProto, opsets: Opsets, name: str) -> Node:
     domain, op_type = plain_domain(proto.domain), proto.op_type
     entry = NODES.get((domain, op_type))
     if entry is None:
-        reason = REASONS.get(op_type, NO_SUCH) if not domain else NO_SUCH
+        reason = REASONS.get(op_type, UNSUPPORTED_NODE) if not domain else UNSUPPORTED_NODE
         raise ModelError(f"{label(name, domain, op_type)}: {reason}", op_type)
     opset = opsets.get(domain)
     if opset is None:

@@ -109,7 +109,7 @@ class TracingContext(LoweringContext):
     def _record_result(self, node: Node, value: Value, dtype: np.dtype[Any]) -> Tensor:
         sources = [piece.source for piece in value.pieces if isinstance(piece.source, Access)]
         lookups = [lookup for source in sources for lookup in all_lookups(source.lookups)]
-        if any(lookup.outside == "refuse" and lookup.operand >= SCRATCH for lookup in lookups):
+        if any(lookup.outside == "error" and lookup.operand >= SCRATCH for lookup in lookups):
             # Indices are checked before anything moves.
             raise UnknownElementsError("whether indices are in range")
         return Tensor(dtype, value.sizes, value=value, maker=node.label)

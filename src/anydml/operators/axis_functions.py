@@ -9,7 +9,7 @@ from anydml import infer
 from anydml.fields import check_dimensions
 from anydml.moves.open_numbers import is_zero
 from anydml.operators.function import Array, Ints, Sizes, function
-from anydml.operators.rule import DescError, Integers, Maker, View, Views, front, int64, rule
+from anydml.operators.rule import DescError, Integers, Maker, View, Views, call_check, int64, rule
 from anydml.operators.slice import slice_rule
 from anydml.symbols import are_at_least, are_equal, integers_or_symbols, one_or_more
 from anydml.text import count_noun
@@ -26,12 +26,12 @@ def _distinct_axes(name: str, field: str, rank: int, axes: Sizes) -> Sizes:
 
 
 @rule
-def permute_rule(make: Maker, x: View, axes: Integers) -> None:
+def permute_rule(maker: Maker, x: View, axes: Integers) -> None:
     """Permute axes: axis k of the result is ``axes[k]`` of x."""
-    make.store(make.permute(x, axes))
+    maker.store(maker.permute(x, axes))
 
 
-@front
+@call_check
 def check_permute(name: str, shape: Sizes, axes: Any) -> tuple[Sizes]:
     """Return the axes from 0 on."""
     order: Sizes = integers_or_symbols(name, "axes", axes)
@@ -65,7 +65,7 @@ def permute_dims(x: Array, axes: Ints, *, out: Array | None = None) -> Array:
     """
 
 
-@front
+@call_check
 def check_flip(name: str, shape: Sizes, axis: Any) -> tuple[Sizes, Sizes, Sizes]:
     """Return the first coordinates, the shape and the steps of the reversed array."""
     rank: int = len(shape)
@@ -98,35 +98,35 @@ def flip(x: Array, axis: int | Ints | None = None, *, out: Array | None = None) 
 
 
 @rule
-def roll_rule(make: Maker, x: View, shifts: Integers, is_flat: bool) -> None:
+def roll_rule(maker: Maker, x: View, shifts: Integers, is_flat: bool) -> None:
     """Roll each axis, or the flattened array, by its shift, with wrap-around."""
-    if make.is_empty(x):
-        make.result(make.sizes(x))
+    if maker.is_empty(x):
+        maker.result(maker.sizes(x))
         return
     if is_flat:
-        to: View = make.result(make.sizes(x), make.ints(make.count(x)))
-        _roll(make, to, make.flat(x), 0, shifts)
+        to: View = maker.result(maker.sizes(x), maker.ints(maker.count(x)))
+        _roll(maker, to, maker.flat(x), 0, shifts)
     else:
-        _roll(make, make.result(make.sizes(x)), x, 0, shifts)
+        _roll(maker, maker.result(maker.sizes(x)), x, 0, shifts)
 
 
 @rule
-def _roll(make: Maker, to: View, x: View, axis: int, shifts: Integers) -> None:
+def _roll(maker: Maker, to: View, x: View, axis: int, shifts: Integers) -> None:
     """Roll an axis and all later axes: write the elements that do not wrap around, then the others."""
     if axis == shifts.count:
-        make.copy(to, x)
+        maker.copy(to, x)
         return
     size: int64 = x.sizes[axis]
-    by: int64 = make.wrapped(shifts.at[axis], size)
+    by: int64 = maker.wrapped(shifts.at[axis], size)
     if is_zero(by):
-        _roll(make, to, x, axis + 1, shifts)
+        _roll(maker, to, x, axis + 1, shifts)
         return
-    unwrapped: View = make.cut(to, axis, by, size - by, 1)
-    _roll(make, unwrapped, make.cut(x, axis, 0, size - by, 1), axis + 1, shifts)
-    _roll(make, make.cut(to, axis, 0, by, 1), make.cut(x, axis, size - by, by, 1), axis + 1, shifts)
+    unwrapped: View = maker.cut(to, axis, by, size - by, 1)
+    _roll(maker, unwrapped, maker.cut(x, axis, 0, size - by, 1), axis + 1, shifts)
+    _roll(maker, maker.cut(to, axis, 0, by, 1), maker.cut(x, axis, size - by, by, 1), axis + 1, shifts)
 
 
-@front
+@call_check
 def check_roll(name: str, shape: Sizes, shift: Any, axis: Any) -> tuple[Sizes, bool]:
     """Return one shift per axis, or one for the flattened array."""
     shifts: Sizes = one_or_more(name, "shift", shift)
@@ -176,12 +176,12 @@ def roll(x: Array, shift: int | Ints, axis: int | Ints | None = None, *, out: Ar
 
 
 @rule
-def broadcast_rule(make: Maker, x: View, sizes: Integers) -> None:
+def broadcast_rule(maker: Maker, x: View, sizes: Integers) -> None:
     """Prepend axes, and repeat those of size 1."""
-    make.store(make.broadcast(x, sizes))
+    maker.store(maker.broadcast(x, sizes))
 
 
-@front
+@call_check
 def check_broadcast(name: str, shape: Sizes, sizes: Any) -> tuple[Sizes]:
     """Return the result's shape."""
     target: Sizes = integers_or_symbols(name, "shape", sizes)
@@ -216,14 +216,14 @@ def broadcast_to(x: Array, shape: Ints, *, out: Array | None = None) -> Array:
 
 
 @rule
-def stack_rule(make: Maker, arrays: Views, axis: int) -> None:
+def stack_rule(maker: Maker, arrays: Views, axis: int) -> None:
     """Stack arrays: coordinate k of the new axis is array k."""
-    to: View = make.result(make.inserted(arrays[0], axis, len(arrays)))
+    to: View = maker.result(maker.inserted(arrays[0], axis, len(arrays)))
     for k in range(len(arrays)):
-        make.copy(make.at(to, axis, k), arrays[k])
+        maker.copy(maker.at(to, axis, k), arrays[k])
 
 
-@front
+@call_check
 def check_stack(name: str, shapes: Sequence[Sizes], axis: Any) -> tuple[int]:
     """Return the axis."""
     if len(shapes) == 0:

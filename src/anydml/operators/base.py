@@ -205,11 +205,11 @@ class OperatorDesc(Rules, metaclass=_DescType):
         """
         return self.lower(layouts)[0]
 
-    def apply(self, make: Any, *inputs: Any) -> None:
+    def apply(self, maker: Any, *inputs: Any) -> None:
         """Make the outputs by the operator's rule.
 
         Args:
-            make: the maker of the results (see `anydml.moves.verbs`).
+            maker: the maker of the results (see `anydml.moves.verbs`).
             inputs: views of the inputs.
         """
         raise NotImplementedError
@@ -217,10 +217,10 @@ class OperatorDesc(Rules, metaclass=_DescType):
     def lower(self, layouts: Sequence[Layout] | None = None) -> tuple[tuple[Move, ...], tuple[Constant, ...]]:
         """Return `moves` and `constants`."""
         bound, first = layouts or self.layouts(), len(self.inputs)
-        make = MoveMaker(first, bound[first:])
-        self.apply(make, *views_of(bound[:first], [tensor.data_type.name.lower() for _, tensor in self.inputs]))
-        make.finish()
-        return tuple(make.moves), tuple(make.constants)
+        maker = MoveMaker(first, bound[first:])
+        self.apply(maker, *views_of(bound[:first], [tensor.data_type.name.lower() for _, tensor in self.inputs]))
+        maker.finish()
+        return tuple(maker.moves), tuple(maker.constants)
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """Yield the source of every output element, by the document's formula."""
@@ -332,7 +332,9 @@ class OperatorDesc(Rules, metaclass=_DescType):
         if row is None:
             first = table[-1].level
             rule = f"this operator was introduced in {first}"
-            yield Problem(self.OPERATOR, "Type", f"there is no such operator at {level}", rule, first, is_of_level=True)
+            yield Problem(
+                self.OPERATOR, "Type", f"there is no such operator at {level}", rule, first, comes_from_level=True
+            )
             return
         for name, tensor in (*self.inputs, *self.outputs):
             field = name.partition("[")[0]
@@ -347,9 +349,9 @@ class OperatorDesc(Rules, metaclass=_DescType):
                 supported = dimension_text(low, high)
                 rule = f"{supported} dimensions at {level}"
                 message = f"{name} has {count_noun(dimensions, 'dimension')}, but {level} supports {supported}{hint}"
-                yield Problem(self.OPERATOR, f"{name}.Sizes", message, rule, needs, is_of_level=True)
+                yield Problem(self.OPERATOR, f"{name}.Sizes", message, rule, needs, comes_from_level=True)
             if tensor.data_type not in support.data_types:
                 types = ", ".join(t.name for t in support.data_types)
                 message = f"{name}.DataType is {tensor.data_type}, but {level} supports {types}{hint}"
                 rule = f"{types} at {level}"
-                yield Problem(self.OPERATOR, f"{name}.DataType", message, rule, needs, is_of_level=True)
+                yield Problem(self.OPERATOR, f"{name}.DataType", message, rule, needs, comes_from_level=True)

@@ -55,11 +55,11 @@ class ConcatTrainingOperatorDesc(Training):
         yield from self.lengths_are("PerInputLengthTensor", self.per_input_length_tensor, len(self.input_tensors))
         yield from part_problems(self, self.outputs[0], self.inputs, self.positive_axis)
 
-    def apply(self, make: Maker, *inputs: View) -> None:
+    def apply(self, maker: Maker, *inputs: View) -> None:
         """Join the inputs, and write their lengths."""
-        join_rule(make, inputs, self.positive_axis)
+        join_rule(maker, inputs, self.positive_axis)
         if self.per_input_length_tensor is not None:
-            make.store(make.constant(self._lengths()))
+            maker.store(maker.constant(self._lengths()))
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``output[..., start of k + i, ...] = input[k][..., i, ...]``, then the lengths."""

@@ -10,7 +10,7 @@ from anydml.moves.program import Element
 from anydml.operators.base import Named, OperatorDesc, Problem, ReadIndex, TensorDesc, record
 from anydml.operators.enums import DepthSpaceOrder
 from anydml.operators.function import Array, Sizes, function
-from anydml.operators.rule import DescError, Maker, View, Word, front, holds, int64, rule
+from anydml.operators.rule import DescError, Maker, Text, View, call_check, holds, int64, rule
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32
 from anydml.tensor import UINT_MAX
 from anydml.text import count_noun
@@ -24,7 +24,7 @@ ROWS = (
 
 
 @rule
-def blocks_rule(make: Maker, x: View, block: int, order: Word, to_space: bool) -> None:
+def blocks_rule(maker: Maker, x: View, block: int, order: Text, to_space: bool) -> None:
     """Move the pixels of blocks to channels, or the reverse; the axes are N, C, H, W."""
     n: int64 = x.sizes[0]
     k: int64 = x.sizes[1]
@@ -33,28 +33,28 @@ def blocks_rule(make: Maker, x: View, block: int, order: Word, to_space: bool) -
     is_by_pixel: bool = order == "depth_column_row"
     if to_space:
         k = k // (block * block)
-        to: View = make.result(make.ints(n, k, h * block, w * block))
-        make.copy(_space_view(make, to, block, h, w), _depth_view(make, x, block, k, is_by_pixel))
+        to: View = maker.result(maker.ints(n, k, h * block, w * block))
+        maker.copy(_space_view(maker, to, block, h, w), _depth_view(maker, x, block, k, is_by_pixel))
     else:
         h = h // block
         w = w // block
-        to = make.result(make.ints(n, k * block * block, h, w))
-        make.copy(_depth_view(make, to, block, k, is_by_pixel), _space_view(make, x, block, h, w))
+        to = maker.result(maker.ints(n, k * block * block, h, w))
+        maker.copy(_depth_view(maker, to, block, k, is_by_pixel), _space_view(maker, x, block, h, w))
 
 
 @rule
-def _space_view(make: Maker, x: View, block: int, h: int64, w: int64) -> View:
+def _space_view(maker: Maker, x: View, block: int, h: int64, w: int64) -> View:
     """View pixels as N, block rows, block columns, channels, H, W."""
-    x = make.split(make.split(x, 3, make.ints(w, block)), 2, make.ints(h, block))
-    return make.permute(x, make.ints(0, 3, 5, 1, 2, 4))
+    x = maker.split(maker.split(x, 3, maker.ints(w, block)), 2, maker.ints(h, block))
+    return maker.permute(x, maker.ints(0, 3, 5, 1, 2, 4))
 
 
 @rule
-def _depth_view(make: Maker, x: View, block: int, k: int64, is_by_pixel: bool) -> View:
+def _depth_view(maker: Maker, x: View, block: int, k: int64, is_by_pixel: bool) -> View:
     """View channels as N, block rows, block columns, channels, H, W."""
     if is_by_pixel:
-        return make.split(x, 1, make.ints(block, block, k))
-    return make.permute(make.split(x, 1, make.ints(k, block, block)), make.ints(0, 2, 3, 1, 4, 5))
+        return maker.split(x, 1, maker.ints(block, block, k))
+    return maker.permute(maker.split(x, 1, maker.ints(k, block, block)), maker.ints(0, 2, 3, 1, 4, 5))
 
 
 @record
@@ -101,9 +101,9 @@ class _DepthSpace(OperatorDesc):
             rule = "sizes must be N, C · BlockSize², H / BlockSize, W / BlockSize"
         yield from self.sizes_are("OutputTensor", self.output_tensor, expected, rule)
 
-    def apply(self, make: Maker, *inputs: View) -> None:
+    def apply(self, maker: Maker, *inputs: View) -> None:
         """Rearrange blocks."""
-        blocks_rule(make, inputs[0], self.block_size, self.depth_order.name.lower(), self.TO_SPACE)
+        blocks_rule(maker, inputs[0], self.block_size, self.depth_order.name.lower(), self.TO_SPACE)
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``space[n, c, y, x] ↔ depth[n, k(c, y mod B, x mod B), y / B, x / B]``."""
@@ -224,8 +224,8 @@ def _check_divides(name: str, d: int, size: int, block: int, by: int) -> None:
         raise DescError(message, name, "block_size", f"x.shape[{d}] must be a multiple of {by}")
 
 
-@front
-def check_to_depth(name: str, shape: Sizes, block: int, order: Word) -> tuple[int, Word, bool]:
+@call_check
+def check_to_depth(name: str, shape: Sizes, block: int, order: Text) -> tuple[int, Text, bool]:
     """Return the rule's numbers."""
     _check_block(name, shape, block)
     _check_divides(name, 2, shape[2], block, block)
@@ -233,8 +233,8 @@ def check_to_depth(name: str, shape: Sizes, block: int, order: Word) -> tuple[in
     return block, order, False
 
 
-@front
-def check_to_space(name: str, shape: Sizes, block: int, order: Word) -> tuple[int, Word, bool]:
+@call_check
+def check_to_space(name: str, shape: Sizes, block: int, order: Text) -> tuple[int, Text, bool]:
     """Return the rule's numbers."""
     _check_block(name, shape, block)
     _check_divides(name, 1, shape[1], block, block * block)

@@ -7,7 +7,7 @@ from typing import Any
 
 from anydml.operators.base import Coordinate, Named, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
 from anydml.operators.function import Array, Sizes, function
-from anydml.operators.rule import DescError, Integers, Item, Maker, View, front, int64, rule
+from anydml.operators.rule import DescError, Integers, Item, Maker, View, call_check, int64, rule
 from anydml.operators.scalars import Scalar, value_bytes
 from anydml.operators.slice1 import INT_MAX, INT_MIN
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32
@@ -19,18 +19,18 @@ BEYOND_DIAGONALS = UINT_MAX + 1
 
 
 @rule
-def diagonal_matrix_rule(make: Maker, x: View, value: Item | None, begin: int64, end: int64) -> None:
+def diagonal_matrix_rule(maker: Maker, x: View, value: Item | None, begin: int64, end: int64) -> None:
     """Copy x; then write the value where ``begin ≤ column − row < end``, or everywhere else if begin is greater."""
-    to: View = make.result_from(x)
+    to: View = maker.result_from(x)
     if begin <= end:
-        _band(make, to, begin, end, value)
+        _band(maker, to, begin, end, value)
     else:
-        _band(make, to, -BEYOND_DIAGONALS, end, value)
-        _band(make, to, begin, BEYOND_DIAGONALS, value)
+        _band(maker, to, -BEYOND_DIAGONALS, end, value)
+        _band(maker, to, begin, BEYOND_DIAGONALS, value)
 
 
 @rule
-def _band(make: Maker, to: View, first: int64, end: int64, value: Item | None) -> None:
+def _band(maker: Maker, to: View, first: int64, end: int64, value: Item | None) -> None:
     """Fill diagonals in a few boxes: parallelograms, rectangles, and triangles divided into squares."""
     if first >= end:
         return
@@ -42,31 +42,33 @@ def _band(make: Maker, to: View, first: int64, end: int64, value: Item | None) -
     inside: int64 = _clamp(-first, top, bottom)
     border: int64 = _clamp(width - end, top, bottom)
     if inside < border:
-        _fill_left(make, to, top, inside, end, value)
-        rows: View = _box(make, to, inside, border - inside, inside + first, border - inside + end - first - 1)
+        _fill_left(maker, to, top, inside, end, value)
+        rows: View = _box(maker, to, inside, border - inside, inside + first, border - inside + end - first - 1)
         axis: int = to.rank - 1
-        lines: View = make.slide(rows, axis, border - inside, 1, end - first, 1)
-        make.fill(make.diagonal(lines, axis - 1, axis), value)
+        lines: View = maker.slide(rows, axis, border - inside, 1, end - first, 1)
+        maker.fill(maker.diagonal(lines, axis - 1, axis), value)
     else:
-        _fill_left(make, to, top, border, end, value)
-        make.fill(_box(make, to, border, inside - border, 0, width), value)
+        _fill_left(maker, to, top, border, end, value)
+        maker.fill(_box(maker, to, border, inside - border, 0, width), value)
         inside, border = border, inside
     last: int64 = bottom + first - 1
     if bottom > border:
-        make.fill(_box(make, to, border, bottom - border, last, width - last), value)
-        _triangle(make, to, border, border + first - 1, bottom - border, False, value)
+        maker.fill(_box(maker, to, border, bottom - border, last, width - last), value)
+        _triangle(maker, to, border, border + first - 1, bottom - border, False, value)
 
 
 @rule
-def _fill_left(make: Maker, to: View, row: int64, until: int64, end: int64, value: Item | None) -> None:
+def _fill_left(maker: Maker, to: View, row: int64, until: int64, end: int64, value: Item | None) -> None:
     """Fill rows from column 0 on, each one column further."""
     if until > row:
-        make.fill(_box(make, to, row, until - row, 0, row + end), value)
-        _triangle(make, to, row, row + end, until - row, True, value)
+        maker.fill(_box(maker, to, row, until - row, 0, row + end), value)
+        _triangle(maker, to, row, row + end, until - row, True, value)
 
 
 @rule
-def _triangle(make: Maker, to: View, row: int64, column: int64, count: int64, is_low: bool, value: Item | None) -> None:
+def _triangle(
+    maker: Maker, to: View, row: int64, column: int64, count: int64, is_low: bool, value: Item | None
+) -> None:
     """Fill 0, 1, … count − 1 elements: along each row from a column on, or along each column from a row on.
 
     A triangle of 2ⁿ lines is a square and two triangles of half the size, one after the other along the diagonal: all
@@ -81,25 +83,25 @@ def _triangle(make: Maker, to: View, row: int64, column: int64, count: int64, is
         while half:
             down: int64 = half if is_low else 0
             size: int64 = block_rows - half
-            box: View = _box(make, to, row + down, size, column + half - down, size)
-            box = make.slide(box, axis, block_rows // (2 * half), 2 * half, half, 1)
-            box = make.slide(box, axis + 2, block_rows // (2 * half), 2 * half, half, 1)
-            make.fill(make.diagonal(box, axis, axis + 2), value)
+            box: View = _box(maker, to, row + down, size, column + half - down, size)
+            box = maker.slide(box, axis, block_rows // (2 * half), 2 * half, half, 1)
+            box = maker.slide(box, axis + 2, block_rows // (2 * half), 2 * half, half, 1)
+            maker.fill(maker.diagonal(box, axis, axis + 2), value)
             half //= 2
         count -= block_rows
         # The rectangle below or to the right of the triangle of `block_rows` lines.
         if is_low:
-            make.fill(_box(make, to, row + block_rows, count, column, block_rows), value)
+            maker.fill(_box(maker, to, row + block_rows, count, column, block_rows), value)
         else:
-            make.fill(_box(make, to, row, block_rows, column + block_rows, count), value)
+            maker.fill(_box(maker, to, row, block_rows, column + block_rows, count), value)
         row += block_rows
         column += block_rows
 
 
 @rule
-def _box(make: Maker, to: View, row: int64, rows: int64, column: int64, columns: int64) -> View:
+def _box(maker: Maker, to: View, row: int64, rows: int64, column: int64, columns: int64) -> View:
     """Cut rows and columns of matrices."""
-    return make.cut(make.cut(to, to.rank - 2, row, rows, 1), to.rank - 1, column, columns, 1)
+    return maker.cut(maker.cut(to, to.rank - 2, row, rows, 1), to.rank - 1, column, columns, 1)
 
 
 @rule
@@ -124,10 +126,10 @@ class _DiagonalMatrix(OperatorDesc):
         """The value's bytes."""
         return value_bytes(self.value, getattr(self, "value_data_type", None), self.output_tensor.data_type)
 
-    def apply(self, make: Maker, *inputs: View) -> None:
+    def apply(self, maker: Maker, *inputs: View) -> None:
         """Write the input or zeros, then the value on its diagonals."""
-        x: View = inputs[0] if inputs else make.filled(Integers(self.output_tensor.sizes), None)
-        diagonal_matrix_rule(make, x, Item(self.pattern), self.diagonal_fill_begin, self.diagonal_fill_end)
+        x: View = inputs[0] if inputs else maker.filled(Integers(self.output_tensor.sizes), None)
+        diagonal_matrix_rule(maker, x, Item(self.pattern), self.diagonal_fill_begin, self.diagonal_fill_end)
 
     def element(self, at: Coordinate, read: ReadIndex) -> Source:
         """The value where ``(end >= begin) ^ (t >= begin) ^ (t < end)``, elsewhere the input's element or 0."""
@@ -238,7 +240,7 @@ def check_matrices(name: str, shape: Sizes) -> None:
         raise DescError(message, name, "x", rule)
 
 
-@front
+@call_check
 def check_diagonals(name: str, shape: Sizes, value: Item, begin: int, end: int) -> tuple[Item, int, int]:
     """Return the rule's numbers."""
     check_matrices(name, shape)

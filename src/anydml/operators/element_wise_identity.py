@@ -11,9 +11,9 @@ from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32
 
 
 @rule
-def copy_rule(make: Maker, x: View) -> None:
+def copy_rule(maker: Maker, x: View) -> None:
     """``result[c] = x[c]``."""
-    make.store(x)
+    maker.store(x)
 
 
 @record
@@ -53,9 +53,9 @@ class ElementWiseIdentityOperatorDesc(OperatorDesc):
             message = f"ScaleBias is {list(self.scale_bias)}, but anydml moves data and computes nothing: leave it out"
             yield self.problem("ScaleBias", message, "ScaleBias must be null")
 
-    def apply(self, make: Maker, *inputs: View) -> None:
+    def apply(self, maker: Maker, *inputs: View) -> None:
         """Copy the input."""
-        copy_rule(make, inputs[0])
+        copy_rule(maker, inputs[0])
 
     def element(self, at: Coordinate, read: ReadIndex) -> Source:
         """``Output[c] = Input[c]``."""

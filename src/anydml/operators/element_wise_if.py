@@ -8,16 +8,16 @@ from typing import Any
 from anydml import infer
 from anydml.operators.base import Coordinate, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
 from anydml.operators.function import Array, Mask, Sizes, function
-from anydml.operators.rule import DescError, Integers, Maker, View, front, rule
+from anydml.operators.rule import DescError, Integers, Maker, View, call_check, rule
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32
 from anydml.tensor import DataType
 
 
 @rule
-def where_rule(make: Maker, x: View, y: View, condition: View, sizes: Integers) -> None:
+def where_rule(maker: Maker, x: View, y: View, condition: View, sizes: Integers) -> None:
     """Write all of x, then y where the condition is 0; the three are broadcast."""
-    to: View = make.result_from(make.broadcast(x, sizes))
-    make.copy(to, make.unless(make.broadcast(y, sizes), make.broadcast(condition, sizes)))
+    to: View = maker.result_from(maker.broadcast(x, sizes))
+    maker.copy(to, maker.unless(maker.broadcast(y, sizes), maker.broadcast(condition, sizes)))
 
 
 @record
@@ -55,17 +55,17 @@ class ElementWiseIfOperatorDesc(OperatorDesc):
         for name, tensor in (*self.inputs, *self.outputs):
             yield from self.sizes_are(name, tensor, self.a_tensor.sizes, "sizes must be ATensor's")
 
-    def apply(self, make: Maker, *inputs: View) -> None:
+    def apply(self, maker: Maker, *inputs: View) -> None:
         """Write all of A, then B where the condition is 0."""
         condition, a, b = inputs
-        where_rule(make, a, b, condition, make.sizes(a))
+        where_rule(maker, a, b, condition, maker.sizes(a))
 
     def element(self, at: Coordinate, read: ReadIndex) -> Source:
         """``Output[c] = A[c] if Condition[c] != 0 else B[c]``."""
         return 1 if read(0, at) != 0 else 2, at
 
 
-@front
+@call_check
 def check_where(name: str, x: Sizes, y: Sizes, condition: Sizes, dtype: Any) -> tuple[Sizes]:
     """Return the shape to which all are broadcast."""
     partial: Sizes = infer.wider_sizes(name, condition, x)

@@ -11,24 +11,24 @@ import numpy as np
 from anydml.moves.number_sequences import number_kind
 from anydml.moves.program import Element
 from anydml.operators.base import Coordinate, Named, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
-from anydml.operators.element import Element as Given
+from anydml.operators.element import Element as ConvertedField
 from anydml.operators.function import Array, Sizes, function
-from anydml.operators.rule import DescError, Item, Maker, View, front, rule, sized
+from anydml.operators.rule import DescError, Item, Maker, View, call_check, rule, sized
 from anydml.operators.scalars import Scalar, scalar_bytes
 from anydml.operators.types import ALL_TYPES, NO_FLOAT64, TYPES_8_TO_32
 from anydml.tensor import DataType
 
 
 @rule
-def fill_rule(make: Maker, x: View, value: Item) -> None:
+def fill_rule(maker: Maker, x: View, value: Item) -> None:
     """Write the value to every element."""
-    make.fill(make.result(make.sizes(x)), value)
+    maker.fill(maker.result(maker.sizes(x)), value)
 
 
 @rule
-def sequence_rule(make: Maker, x: View, start: Item, delta: Item) -> None:
+def sequence_rule(maker: Maker, x: View, start: Item, delta: Item) -> None:
     """Write ``start + k · delta`` in row-major order."""
-    make.count_up(make.result(make.sizes(x)), start, delta)
+    maker.count_up(maker.result(maker.sizes(x)), start, delta)
 
 
 @record
@@ -61,9 +61,9 @@ class FillValueConstantOperatorDesc(OperatorDesc):
         """Check that Value has the output's type."""
         yield from self.scalars_are("ValueDataType", self.value_data_type, Value=self.value)
 
-    def apply(self, make: Maker, *inputs: View) -> None:
+    def apply(self, maker: Maker, *inputs: View) -> None:
         """Fill the output."""
-        fill_rule(make, sized(self.output_tensor.sizes), Item(scalar_bytes(self.value, self.value_data_type)))
+        fill_rule(maker, sized(self.output_tensor.sizes), Item(scalar_bytes(self.value, self.value_data_type)))
 
     def element(self, at: Coordinate, read: ReadIndex) -> Source:
         """``output[c] = Value``."""
@@ -120,9 +120,9 @@ class FillValueSequenceOperatorDesc(OperatorDesc):
         start, delta = (scalar_bytes(value, self.value_data_type) for value in ends)
         return Item(start, None, dtype), Item(delta, None, dtype)
 
-    def apply(self, make: Maker, *inputs: View) -> None:
+    def apply(self, maker: Maker, *inputs: View) -> None:
         """Copy the sequence, which is a constant."""
-        sequence_rule(make, sized(self.output_tensor.sizes), *self._ends())
+        sequence_rule(maker, sized(self.output_tensor.sizes), *self._ends())
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``output[c] = ValueStart + k · ValueDelta`` for the k-th coordinate."""
@@ -137,7 +137,7 @@ class FillValueSequenceOperatorDesc(OperatorDesc):
             yield 0, at, value, ()
 
 
-@front
+@call_check
 def check_fill(name: str, shape: Sizes, value: Item) -> tuple[Item]:
     """Return the value."""
     return (value,)
@@ -165,7 +165,7 @@ def fill(x: Array, value: Scalar, *, out: Array | None = None) -> Array:
     """
 
 
-@front
+@call_check
 def check_sequence(name: str, shape: Sizes, start: Item, delta: Item) -> tuple[Item, Item]:
     """Return the first element, and the difference."""
     if not is_number(start) or not is_number(delta):
@@ -177,7 +177,7 @@ def check_sequence(name: str, shape: Sizes, start: Item, delta: Item) -> tuple[I
 
 def is_number(value: Any) -> bool:
     """Whether a value, if it is an element, is a number."""
-    return not isinstance(value, Given) or number_kind(value.dtype) != ""
+    return not isinstance(value, ConvertedField) or number_kind(value.dtype) != ""
 
 
 @function(check_sequence, rule=sequence_rule)

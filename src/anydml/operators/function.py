@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from anydml.moves import Outside
+from anydml.moves import OutOfRange
 from anydml.moves.move_maker import MoveMaker
 from anydml.moves.sizing import Integers
 from anydml.moves.verbs import Maker, View, views_of
@@ -139,7 +139,7 @@ class Function(NamedTuple):
             the shapes of the arrays (`Array`, then `Indices` and `Mask`; those of a list of arrays as one list), and
             the other arguments in order, followed by the dtypes of indices and masks; a `Scalar` is an `Element`.
             Sizes may be symbols. Raises DescError.
-        rule: ``rule(make, *inputs, *numbers)`` makes the results (see `anydml.operators.rule`).
+        rule: ``rule(maker, *inputs, *numbers)`` makes the results (see `anydml.operators.rule`).
         lengths: ``lengths(label, shapes, *numbers)``, the second result, if the function has one: the inputs' lengths.
         may_update: whether `out` may be the first array, which is updated in place then.
     """
@@ -196,10 +196,10 @@ class Function(NamedTuple):
             DescError: the call breaks a rule.
         """
         checked = self.check(label, shapes, arguments)
-        make = Maker() if self.has_parts else _SizesMaker()
+        maker = Maker() if self.has_parts else _SizesMaker()
         with suppress(_SizesInferredError):
-            self.apply(make, [View(tuple(shape)) for shape in shapes], checked)
-        return Inferred(checked, make.shapes)
+            self.apply(maker, [View(tuple(shape)) for shape in shapes], checked)
+        return Inferred(checked, maker.shapes)
 
     def check(self, label: str, shapes: Sequence[Sizes], arguments: Parameters) -> Parameters:
         """Check a call; return the rule's numbers.
@@ -209,10 +209,10 @@ class Function(NamedTuple):
         """
         return self.check_call(label, *([shapes] if self.is_of_lists else shapes), *arguments)
 
-    def apply(self, make: Maker, inputs: Sequence[Any], parameters: Parameters) -> None:
+    def apply(self, maker: Maker, inputs: Sequence[Any], parameters: Parameters) -> None:
         """Make the results of a call, from views of its inputs."""
         numbers = [Integers(value) if type(value) is tuple else value for value in parameters]
-        self.rule(make, *([inputs] if self.is_of_lists else inputs), *numbers)
+        self.rule(maker, *([inputs] if self.is_of_lists else inputs), *numbers)
 
     def lower(
         self,
@@ -231,10 +231,10 @@ class Function(NamedTuple):
             parameters: the rule's numbers.
             is_in_place: whether the result is the first array, which is updated.
         """
-        make = MoveMaker(len(inputs), outputs, is_in_place)
-        self.apply(make, views_of(inputs, dtypes), parameters)
-        make.finish()
-        return make
+        maker = MoveMaker(len(inputs), outputs, is_in_place)
+        self.apply(maker, views_of(inputs, dtypes), parameters)
+        maker.finish()
+        return maker
 
     def parameter(self, name: str) -> Parameter:
         """Return the parameter of a name."""
@@ -245,9 +245,9 @@ class Function(NamedTuple):
         return [*arguments, *(parameter.default for parameter in self.parameters[len(arguments) :])]
 
 
-def index_treatment(out_of_range: str) -> Outside:
+def index_treatment(out_of_range: str) -> OutOfRange:
     """Return the treatment of indices out of range by the parameter ``out_of_range``."""
-    return "refuse" if out_of_range == "error" else "clamp" if out_of_range == "clamp" else "skip"
+    return "error" if out_of_range == "error" else "clamp" if out_of_range == "clamp" else "skip"
 
 
 FUNCTIONS: dict[str, Function] = {}

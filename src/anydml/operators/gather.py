@@ -7,18 +7,18 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from anydml import infer
-from anydml.moves import Outside
+from anydml.moves import OutOfRange
 from anydml.operators.base import Coordinate, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
 from anydml.operators.function import Array, Indices, Sizes, function, index_treatment
-from anydml.operators.rule import Maker, View, Word, front, rule
+from anydml.operators.rule import Maker, Text, View, call_check, rule
 from anydml.operators.types import FLOATS_16_AND_32, INDEXED, ONLY_UINT32
 from anydml.text import count_noun
 
 
 @rule
-def gather_rule(make: Maker, x: View, indices: View, axis: int, outside: Outside) -> None:
+def gather_rule(maker: Maker, x: View, indices: View, axis: int, outside: OutOfRange) -> None:
     """``result[lead, i, trail] = x[lead, indices[i], trail]``."""
-    make.store(make.pick(x, indices, axis, outside))
+    maker.store(maker.pick(x, indices, axis, outside))
 
 
 @record
@@ -97,19 +97,19 @@ class GatherOperatorDesc(OperatorDesc):
                 remaining.remove(d)
         return tuple(remaining)
 
-    def apply(self, make: Maker, *inputs: View) -> None:
+    def apply(self, maker: Maker, *inputs: View) -> None:
         """Pick, without the indices' ignored dimensions, and with the output's leading 1s."""
         x, indices = inputs
         for _ in range(len(self.indices_tensor.sizes) - self.index_dimensions):
-            indices = make.at(indices, 0, 0)
-        picked = make.pick(x, indices, self.axis, "clamp")
+            indices = maker.at(indices, 0, 0)
+        picked = maker.pick(x, indices, self.axis, "clamp")
         remaining = self._kept_dimensions()
         for d in reversed(range(picked.rank)):
             if d not in remaining:
-                picked = make.at(picked, d, 0)
+                picked = maker.at(picked, d, 0)
         for _ in range(len(self.output_tensor.sizes) - len(remaining)):
-            picked = make.expand(picked, 0, 1)
-        make.store(picked)
+            picked = maker.expand(picked, 0, 1)
+        maker.store(picked)
 
     def element(self, at: Coordinate, read: ReadIndex) -> Source:
         """``output[...] = input[..., indices[...], ...]``, indices wrapped, then clamped."""
@@ -127,10 +127,10 @@ class GatherOperatorDesc(OperatorDesc):
         return 0, (*logical[:axis], index, *logical[axis + count :])
 
 
-@front
+@call_check
 def check_gather(
-    name: str, shape: Sizes, index_shape: Sizes, axis: Any, out_of_range: Word, index_dtype: Any
-) -> tuple[int, Outside]:
+    name: str, shape: Sizes, index_shape: Sizes, axis: Any, out_of_range: Text, index_dtype: Any
+) -> tuple[int, OutOfRange]:
     """Return the axis, which the indices' sizes replace, and the treatment of indices out of range."""
     along: int = infer.picked_axis(name, shape, axis, len(index_shape), math.prod(index_shape), index_dtype)
     return along, index_treatment(out_of_range)

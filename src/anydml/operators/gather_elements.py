@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from anydml import infer
-from anydml.moves import Outside
+from anydml.moves import OutOfRange
 from anydml.operators.base import Coordinate, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
 from anydml.operators.function import Array, Indices, Sizes, function, index_treatment
-from anydml.operators.rule import DescError, Maker, View, Word, front, holds, rule
+from anydml.operators.rule import DescError, Maker, Text, View, call_check, holds, rule
 from anydml.operators.types import INDEXED
 
 
 @rule
-def gather_elements_rule(make: Maker, x: View, indices: View, axis: int, outside: Outside) -> None:
+def gather_elements_rule(maker: Maker, x: View, indices: View, axis: int, outside: OutOfRange) -> None:
     """``result[c] = x[c with c[axis] := indices[c]]``."""
-    make.store(make.pick_along(x, indices, axis, outside))
+    maker.store(maker.pick_along(x, indices, axis, outside))
 
 
 @record
@@ -51,10 +51,10 @@ class GatherElementsOperatorDesc(OperatorDesc):
         rule = "sizes must be IndicesTensor's"
         yield from self.sizes_are("OutputTensor", self.output_tensor, self.indices_tensor.sizes, rule)
 
-    def apply(self, make: Maker, *inputs: View) -> None:
+    def apply(self, maker: Maker, *inputs: View) -> None:
         """Pick by one index per element."""
         x, indices = inputs
-        gather_elements_rule(make, x, indices, self.axis, "clamp")
+        gather_elements_rule(maker, x, indices, self.axis, "clamp")
 
     def element(self, at: Coordinate, read: ReadIndex) -> Source:
         """``output[c] = input[c with c[Axis] := indices[c]]``, indices wrapped, then clamped."""
@@ -67,10 +67,10 @@ class GatherElementsOperatorDesc(OperatorDesc):
         return 0, tuple(source)
 
 
-@front
+@call_check
 def check_gather_elements(
-    name: str, shape: Sizes, indices: Sizes, axis: Any, out_of_range: Word, dtype: Any
-) -> tuple[int, Outside]:
+    name: str, shape: Sizes, indices: Sizes, axis: Any, out_of_range: Text, dtype: Any
+) -> tuple[int, OutOfRange]:
     """Return the axis, and the treatment of indices out of range."""
     along: int = infer.check_along(name, shape, indices, axis)
     if not holds((shape[along] >= 1) | (math.prod(indices) == 0)):

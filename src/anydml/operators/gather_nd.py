@@ -6,25 +6,25 @@ import math
 from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
-from anydml.moves import Outside
+from anydml.moves import OutOfRange
 from anydml.moves.program import Element
 from anydml.operators.base import ReadIndex, TensorDesc, record
 from anydml.operators.function import Array, Indices, Sizes, function, index_treatment
 from anydml.operators.index_tuples import TupleDesc, check_tuples, drop_leading_dimensions
-from anydml.operators.rule import DescError, Maker, View, Word, front, holds, rule
+from anydml.operators.rule import DescError, Maker, Text, View, call_check, holds, rule
 from anydml.operators.types import INDEXED, Levels
 
 
 @rule
-def gather_nd_rule(make: Maker, x: View, indices: View, batch: int, outside: Outside) -> None:
+def gather_nd_rule(maker: Maker, x: View, indices: View, batch: int, outside: OutOfRange) -> None:
     """``result[b, c, r] = x[b, *indices[b, c], r]``; without coordinates, all of x for each c."""
     count: int = indices.rank - 1
     if indices.sizes[count]:
-        make.store(make.pick_tuples(x, indices, batch, outside))
+        maker.store(maker.pick_tuples(x, indices, batch, outside))
         return
     for k in range(batch, count):
-        x = make.expand(x, k, indices.sizes[k])
-    make.store(x)
+        x = maker.expand(x, k, indices.sizes[k])
+    maker.store(x)
 
 
 @record
@@ -55,14 +55,14 @@ class GatherNdOperatorDesc(TupleDesc):
     OPERATOR = "DML_GATHER_ND"
     LEVELS: ClassVar[Levels] = INDEXED
 
-    def apply(self, make: Maker, *inputs: View) -> None:
+    def apply(self, maker: Maker, *inputs: View) -> None:
         """Pick by one list of coordinates per element, in the significant dimensions."""
-        x = drop_leading_dimensions(make, inputs[0], self.input_dimension_count)
-        indices = drop_leading_dimensions(make, inputs[1], self.indices_dimension_count)
-        picked = make.pick_tuples(x, indices, self.batch, "clamp")
+        x = drop_leading_dimensions(maker, inputs[0], self.input_dimension_count)
+        indices = drop_leading_dimensions(maker, inputs[1], self.indices_dimension_count)
+        picked = maker.pick_tuples(x, indices, self.batch, "clamp")
         for _ in range(len(self.output_tensor.sizes) - picked.rank):
-            picked = make.expand(picked, 0, 1)
-        make.store(picked)
+            picked = maker.expand(picked, 0, 1)
+        maker.store(picked)
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``output[c ++ r] = input[c[:b] ++ indices[c] ++ r]``, indices wrapped, then clamped."""
@@ -96,10 +96,10 @@ class GatherNd1OperatorDesc(GatherNdOperatorDesc):
     LEVELS = INDEXED[:2]
 
 
-@front
+@call_check
 def check_gather_nd(
-    name: str, shape: Sizes, indices: Sizes, batch_dims: int, out_of_range: Word, dtype: Any
-) -> tuple[int, Outside]:
+    name: str, shape: Sizes, indices: Sizes, batch_dims: int, out_of_range: Text, dtype: Any
+) -> tuple[int, OutOfRange]:
     """Return the number of batch dimensions, and the treatment of indices out of range."""
     picked: Sizes = check_tuples(name, shape, indices, batch_dims)
     indexed: Sizes = tuple([shape[batch_dims + k] for k in range(int(indices[len(indices) - 1]))])

@@ -111,10 +111,10 @@ class TupleDesc(OperatorDesc):
                 yield (0,) * (rank - len(at)) + at, (0,) * (rank - len(inside)) + inside
 
 
-def drop_leading_dimensions(make: Maker, x: View, count: int) -> View:
+def drop_leading_dimensions(maker: Maker, x: View, count: int) -> View:
     """Drop the dimensions of size 1 before the last `count`."""
     for _ in range(x.rank - count):
-        x = make.at(x, 0, 0)
+        x = maker.at(x, 0, 0)
     return x
 
 

@@ -9,7 +9,7 @@ from anydml import infer
 from anydml.moves.program import Element
 from anydml.operators.base import ListOf, OperatorDesc, Problem, ReadIndex, TensorDesc, record
 from anydml.operators.function import Array, Sizes, function
-from anydml.operators.rule import FLAT, DescError, Maker, View, Views, front, int64, rule
+from anydml.operators.rule import FLAT, DescError, Maker, View, Views, call_check, int64, rule
 from anydml.operators.split_join import part_elements, part_problems
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, TYPES_16_AND_32
 
@@ -48,9 +48,9 @@ class JoinOperatorDesc(OperatorDesc):
         """Sizes that add up."""
         yield from part_problems(self, self.outputs[0], self.inputs, self.axis)
 
-    def apply(self, make: Maker, *inputs: View) -> None:
+    def apply(self, maker: Maker, *inputs: View) -> None:
         """Join along Axis."""
-        join_rule(make, inputs, self.axis)
+        join_rule(maker, inputs, self.axis)
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``output[..., start of k + i, ...] = input[k][..., i, ...]``."""
@@ -87,24 +87,24 @@ def joined_axis(name: str, shapes: Sequence[Sizes], dtypes: Any, axis: Any) -> i
 
 
 @rule
-def join_rule(make: Maker, arrays: Views, axis: int) -> None:
+def join_rule(maker: Maker, arrays: Views, axis: int) -> None:
     """Write each array where the one before ends: along an axis, or in the flattened result."""
     total: int64 = 0
     start: int64 = 0
     for k in range(len(arrays)):
-        total += make.count(arrays[k]) if axis < 0 else arrays[k].sizes[axis]
-    to: View = make.result(make.ints(total) if axis < 0 else make.resized(arrays[0], axis, total))
+        total += maker.count(arrays[k]) if axis < 0 else arrays[k].sizes[axis]
+    to: View = maker.result(maker.ints(total) if axis < 0 else maker.resized(arrays[0], axis, total))
     for k in range(len(arrays)):
         x: View = arrays[k]
         if axis < 0:
-            make.copy(make.split(make.cut(to, 0, start, make.count(x), 1), 0, make.sizes(x)), x)
-            start += make.count(x)
+            maker.copy(maker.split(maker.cut(to, 0, start, maker.count(x), 1), 0, maker.sizes(x)), x)
+            start += maker.count(x)
         else:
-            make.copy(make.cut(to, axis, start, x.sizes[axis], 1), x)
+            maker.copy(maker.cut(to, axis, start, x.sizes[axis], 1), x)
             start += x.sizes[axis]
 
 
-@front
+@call_check
 def check_join(name: str, shapes: Sequence[Sizes], axis: Any) -> tuple[int]:
     """Return the axis."""
     if axis is None and len(shapes) != 0:

@@ -7,25 +7,25 @@ from typing import Any, Literal
 
 from anydml import infer
 from anydml.fields import check_dimensions
-from anydml.moves import Outside
+from anydml.moves import OutOfRange
 from anydml.operators.base import Coordinate, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
 from anydml.operators.function import Array, Indices, Sizes, function, index_treatment
-from anydml.operators.rule import DescError, Maker, View, Word, front, holds, int64, rule
+from anydml.operators.rule import DescError, Maker, Text, View, call_check, holds, int64, rule
 from anydml.operators.types import FLOATS_16_AND_32, INDEXED, ONLY_UINT32
 
 
 @rule
-def one_hot_rule(make: Maker, values: View, indices: View, depth: int64, axis: int, outside: Outside) -> None:
+def one_hot_rule(maker: Maker, values: View, indices: View, depth: int64, axis: int, outside: OutOfRange) -> None:
     """Fill with Off, then write On at the indices along a new axis."""
-    off: View = make.at(values, 0, 0)
-    encode(make, off, make.at(values, 0, 1), make.expand(indices, axis, 1), depth, axis, outside)
+    off: View = maker.at(values, 0, 0)
+    encode(maker, off, maker.at(values, 0, 1), maker.expand(indices, axis, 1), depth, axis, outside)
 
 
 @rule
-def encode(make: Maker, off: View, on: View, indices: View, depth: int64, axis: int, outside: Outside) -> None:
+def encode(maker: Maker, off: View, on: View, indices: View, depth: int64, axis: int, outside: OutOfRange) -> None:
     """Fill with Off, then write On at the index of each line along an axis."""
-    to: View = make.result_from(make.broadcast(off, make.resized(indices, axis, depth)))
-    make.copy(make.pick_along(to, indices, axis, outside), make.broadcast(on, make.sizes(indices)))
+    to: View = maker.result_from(maker.broadcast(off, maker.resized(indices, axis, depth)))
+    maker.copy(maker.pick_along(to, indices, axis, outside), maker.broadcast(on, maker.sizes(indices)))
 
 
 @record
@@ -69,14 +69,14 @@ class OneHotOperatorDesc(OperatorDesc):
         last = max(d for d, size in enumerate(sizes) if size > 1)
         return tuple(int(d == last) for d in range(len(sizes)))
 
-    def apply(self, make: Maker, *inputs: View) -> None:
+    def apply(self, maker: Maker, *inputs: View) -> None:
         """Write Off everywhere, then On by indices."""
         indices, off = inputs
         on = off
         for c in self._on_coordinate():
-            off, on = make.at(off, 0, 0), make.at(on, 0, c)
+            off, on = maker.at(off, 0, 0), maker.at(on, 0, c)
         depth = self.output_tensor.sizes[self.axis]
-        encode(make, off, on, indices, depth, self.axis, "skip")
+        encode(maker, off, on, indices, depth, self.axis, "skip")
 
     def element(self, at: Coordinate, read: ReadIndex) -> Source:
         """``output[c] = On if c[Axis] == index else Off``, the index wrapped."""
@@ -88,10 +88,10 @@ class OneHotOperatorDesc(OperatorDesc):
         return 1, on if index == at[axis] else off
 
 
-@front
+@call_check
 def check_one_hot(
-    name: str, values: Sizes, shape: Sizes, depth: int, axis: Any, out_of_range: Word, dtype: Any
-) -> tuple[int, int, Outside]:
+    name: str, values: Sizes, shape: Sizes, depth: int, axis: Any, out_of_range: Text, dtype: Any
+) -> tuple[int, int, OutOfRange]:
     """Return the number of classes, the axis, and the treatment of indices out of range."""
     if len(values) != 1 or not holds(values[0] == 2):
         message = f"{name}: values have shape {tuple(values)}"

@@ -9,7 +9,19 @@ from anydml.feature_level import FeatureLevel, row_at
 from anydml.operators.base import Coordinate, ListOf, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
 from anydml.operators.enums import PaddingMode
 from anydml.operators.function import Array, Ints, Sizes, function
-from anydml.operators.rule import DescError, Integers, Item, Maker, View, Word, fill_around, front, holds, int64, rule
+from anydml.operators.rule import (
+    DescError,
+    Integers,
+    Item,
+    Maker,
+    Text,
+    View,
+    call_check,
+    fill_around,
+    holds,
+    int64,
+    rule,
+)
 from anydml.operators.scalars import Scalar, value_bytes
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32
 from anydml.records import Named
@@ -22,48 +34,48 @@ SINCE = {PaddingMode.SYMMETRIC: FeatureLevel.LEVEL_3_0, PaddingMode.WRAP: Featur
 
 
 @rule
-def pad_rule(make: Maker, x: View, before: Integers, after: Integers, mode: Word, value: Item) -> None:
+def pad_rule(maker: Maker, x: View, before: Integers, after: Integers, mode: Text, value: Item) -> None:
     """Write x, then its surroundings: a value, or x continued along one axis after the other."""
-    to: View = make.result(make.sum(make.sum(before, make.sizes(x)), after))
+    to: View = maker.result(maker.sum(maker.sum(before, maker.sizes(x)), after))
     inside: View = to
     for d in range(x.rank):
-        inside = make.cut(inside, d, before.at[d], x.sizes[d], 1)
-    make.copy(inside, x)
+        inside = maker.cut(inside, d, before.at[d], x.sizes[d], 1)
+    maker.copy(inside, x)
     if mode == "constant":
-        fill_around(make, to, before, make.sizes(x), make.ones(x), value)
+        fill_around(maker, to, before, maker.sizes(x), maker.ones(x), value)
         return
     for d in range(x.rank):
         # Earlier axes are extended already, later axes are not.
         line: View = to
         for k in range(d + 1, x.rank):
-            line = make.cut(line, k, before.at[k], x.sizes[k], 1)
+            line = maker.cut(line, k, before.at[k], x.sizes[k], 1)
         inner: int64 = before.at[d]
-        _extend(make, line, d, mode, inner, x.sizes[d], 0, inner)
-        _extend(make, line, d, mode, inner, x.sizes[d], inner + x.sizes[d], to.sizes[d])
+        _extend(maker, line, d, mode, inner, x.sizes[d], 0, inner)
+        _extend(maker, line, d, mode, inner, x.sizes[d], inner + x.sizes[d], to.sizes[d])
 
 
 @rule
-def _extend(make: Maker, line: View, d: int, mode: Word, inner: int64, n: int64, first: int64, end: int64) -> None:
+def _extend(maker: Maker, line: View, d: int, mode: Text, inner: int64, n: int64, first: int64, end: int64) -> None:
     """Fill coordinates `first` to `end` of an axis from the n elements of x that begin at `inner`."""
     edge: int64 = 1 if mode == "reflect" else 0
     if end <= first:
         return
     if mode == "edge" or (edge and n == 1):
-        _copy_run(make, line, d, first, end - first, inner if end <= inner else inner + n - 1, 0, 1, 0)
+        _copy_run(maker, line, d, first, end - first, inner if end <= inner else inner + n - 1, 0, 1, 0)
     elif mode != "wrap" and first >= inner + edge - n and end <= inner + 2 * n - edge:
         # The common case: one mirror image suffices.
         start: int64 = edge - 1 if end <= inner else 2 * n - 1 - edge
-        _copy_run(make, line, d, first, end - first, 2 * inner + start - first, -1, 1, 0)
+        _copy_run(maker, line, d, first, end - first, 2 * inner + start - first, -1, 1, 0)
     else:
         period: int64 = n if mode == "wrap" else 2 * n - 2 * edge
-        _repeat(make, line, d, first, end, period, inner, n, inner, 1)
+        _repeat(maker, line, d, first, end, period, inner, n, inner, 1)
         if mode != "wrap":
-            _repeat(make, line, d, first, end, period, inner + n, n - 2 * edge, inner + n - 1 - edge, -1)
+            _repeat(maker, line, d, first, end, period, inner + n, n - 2 * edge, inner + n - 1 - edge, -1)
 
 
 @rule
 def _repeat(
-    make: Maker,
+    maker: Maker,
     line: View,
     d: int,
     first: int64,
@@ -79,29 +91,29 @@ def _repeat(
     period_count: int64 = (end - at - count) // period - k + 1
     period_count = max(period_count, 0)
     if period_count > 0 and count > 0:
-        _copy_run(make, line, d, at + k * period, count, source, step, period_count, period)
-    _copy_part(make, line, d, first, end, at + (k - 1) * period, count, source, step)
-    _copy_part(make, line, d, first, end, at + (k + period_count) * period, count, source, step)
+        _copy_run(maker, line, d, at + k * period, count, source, step, period_count, period)
+    _copy_part(maker, line, d, first, end, at + (k - 1) * period, count, source, step)
+    _copy_part(maker, line, d, first, end, at + (k + period_count) * period, count, source, step)
 
 
 @rule
 def _copy_part(
-    make: Maker, line: View, d: int, first: int64, end: int64, at: int64, count: int64, source: int64, step: int64
+    maker: Maker, line: View, d: int, first: int64, end: int64, at: int64, count: int64, source: int64, step: int64
 ) -> None:
     """Write the part of one run that lies within a range."""
     low: int64 = first if at < first else at
     high: int64 = end if end < at + count else at + count
     if low < high:
-        _copy_run(make, line, d, low, high - low, source + (low - at) * step, step, 1, 0)
+        _copy_run(maker, line, d, low, high - low, source + (low - at) * step, step, 1, 0)
 
 
 @rule
 def _copy_run(
-    make: Maker, line: View, d: int, at: int64, length: int64, source: int64, step: int64, times: int64, period: int64
+    maker: Maker, line: View, d: int, at: int64, length: int64, source: int64, step: int64, times: int64, period: int64
 ) -> None:
     """Copy elements of an axis, from `source` on by steps, to `at` and to the same place of each later period."""
-    read: View = make.expand(make.cut(line, d, source, length, step), d, times)
-    make.copy(make.slide(make.cut(line, d, at, (times - 1) * period + length, 1), d, times, period, length, 1), read)
+    read: View = maker.expand(maker.cut(line, d, source, length, step), d, times)
+    maker.copy(maker.slide(maker.cut(line, d, at, (times - 1) * period + length, 1), d, times, period, length, 1), read)
 
 
 class _Padding(OperatorDesc):
@@ -139,11 +151,11 @@ class _Padding(OperatorDesc):
             rule = f"{self.padding_mode} was introduced in {since}"
             yield Problem(self.OPERATOR, "PaddingMode", message, rule, since)
 
-    def apply(self, make: Maker, *inputs: View) -> None:
+    def apply(self, maker: Maker, *inputs: View) -> None:
         """Write the input and the elements around it."""
         start, end = Integers(self.start_padding), Integers(self.end_padding)
         mode = "reflect" if self.padding_mode == PaddingMode.REFLECTION else self.padding_mode.name.lower()
-        pad_rule(make, inputs[0], start, end, mode, Item(self.pattern))
+        pad_rule(maker, inputs[0], start, end, mode, Item(self.pattern))
 
     def element(self, at: Coordinate, read: ReadIndex) -> Source:
         """The document's table of modes, per dimension; REFLECTION of one element repeats it, as in NumPy."""
@@ -241,8 +253,8 @@ class Padding1OperatorDesc(_Padding):
         )
 
 
-@front
-def check_pad(name: str, shape: Sizes, pads: Any, mode: Word, value: Item) -> tuple[Sizes, Sizes, Word, Item]:
+@call_check
+def check_pad(name: str, shape: Sizes, pads: Any, mode: Text, value: Item) -> tuple[Sizes, Sizes, Text, Item]:
     """Return the numbers of elements before and after each dimension, the mode, and the value."""
     rank: int = len(shape)
     widths: Sizes = integers_or_symbols(name, "pads", pads)

@@ -20,7 +20,7 @@ class Problem(Record):
         message: field and values, as a sentence.
         rule: the rule, by the operator's document.
         needs: the lowest feature level that would allow it, or None.
-        is_of_level: whether only the feature level forbids it; `message` names the level and what it supports.
+        comes_from_level: whether only the feature level forbids it; `message` names the level and what it supports.
 
     Examples:
         >>> T = dml.TensorDesc
@@ -34,14 +34,14 @@ class Problem(Record):
     message: str
     rule: str
     needs: FeatureLevel | None = None
-    is_of_level: bool = False
+    comes_from_level: bool = False
 
     def __repr__(self) -> str:
-        fields = [f"{name}={getattr(self, name)!r}" for name in self.__match_args__ if name != "is_of_level"]
+        fields = [f"{name}={getattr(self, name)!r}" for name in self.__match_args__ if name != "comes_from_level"]
         return f"Problem({', '.join(fields)})"
 
     def __str__(self) -> str:
-        message = self.message if self.is_of_level else with_rule(self.message, self.rule)
+        message = self.message if self.comes_from_level else with_rule(self.message, self.rule)
         return f"{self.operator}: {message}" + (f"; it needs {self.needs}" if self.needs else "")
 
     def error(self) -> DescError:

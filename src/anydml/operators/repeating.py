@@ -9,34 +9,34 @@ import numpy as np
 
 from anydml import infer
 from anydml.operators.function import Array, Ints, Sizes, function
-from anydml.operators.rule import FLAT, DescError, Integers, Maker, View, front, holds, rule
+from anydml.operators.rule import FLAT, DescError, Integers, Maker, View, call_check, holds, rule
 from anydml.symbols import are_at_least, are_known, one_or_more
 from anydml.text import count_noun
 
 
 @rule
-def upsample_rule(make: Maker, x: View, scales: Integers) -> None:
+def upsample_rule(maker: Maker, x: View, scales: Integers) -> None:
     """``result[c] = x[c // scales]``."""
-    to: View = make.result(make.product(make.sizes(x), scales))
-    make.copy(make.split_each(to, make.sizes(x), scales), make.expand_each(x, scales, 1))
+    to: View = maker.result(maker.product(maker.sizes(x), scales))
+    maker.copy(maker.split_each(to, maker.sizes(x), scales), maker.expand_each(x, scales, 1))
 
 
 @rule
-def repeat_rule(make: Maker, x: View, counts: Integers, axis: int) -> None:
+def repeat_rule(maker: Maker, x: View, counts: Integers, axis: int) -> None:
     """Repeat each element along an axis, or of the flattened array, by its own count or by the only one."""
     if counts.count != 1 and axis >= 0:
-        to: View = make.result(make.resized(x, axis, make.total(counts)))
-        make.copy(to, make.pick(x, make.constant(_source_numbers(counts.at)), axis, "clamp"))
+        to: View = maker.result(maker.resized(x, axis, maker.total(counts)))
+        maker.copy(to, maker.pick(x, maker.constant(_source_numbers(counts.at)), axis, "clamp"))
     elif counts.count != 1:
-        to = make.result(make.ints(make.total(counts)))
-        make.copy(to, make.pick(make.flat(x), make.constant(_source_numbers(counts.at)), 0, "clamp"))
+        to = maker.result(maker.ints(maker.total(counts)))
+        maker.copy(to, maker.pick(maker.flat(x), maker.constant(_source_numbers(counts.at)), 0, "clamp"))
     elif axis >= 0:
-        to = make.result(make.resized(x, axis, x.sizes[axis] * counts.at[0]))
-        to = make.split(to, axis, make.ints(x.sizes[axis], counts.at[0]))
-        make.copy(to, make.expand(x, axis + 1, counts.at[0]))
+        to = maker.result(maker.resized(x, axis, x.sizes[axis] * counts.at[0]))
+        to = maker.split(to, axis, maker.ints(x.sizes[axis], counts.at[0]))
+        maker.copy(to, maker.expand(x, axis + 1, counts.at[0]))
     else:
-        to = make.result(make.ints(make.count(x) * counts.at[0]))
-        make.copy(make.split(to, 0, make.inserted(x, x.rank, counts.at[0])), make.expand(x, x.rank, counts.at[0]))
+        to = maker.result(maker.ints(maker.count(x) * counts.at[0]))
+        maker.copy(maker.split(to, 0, maker.inserted(x, x.rank, counts.at[0])), maker.expand(x, x.rank, counts.at[0]))
 
 
 def _source_numbers(counts: Sizes) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -44,7 +44,7 @@ def _source_numbers(counts: Sizes) -> np.ndarray[Any, np.dtype[np.int64]]:
     return np.repeat(np.arange(len(counts), dtype=np.int64), counts)
 
 
-@front
+@call_check
 def check_repeat(name: str, shape: Sizes, repeats: Any, axis: Any) -> tuple[Sizes, int]:
     """Return the counts, and the axis."""
     counts: Sizes = one_or_more(name, "repeats", repeats)
@@ -61,7 +61,7 @@ def check_repeat(name: str, shape: Sizes, repeats: Any, axis: Any) -> tuple[Size
     return counts, along
 
 
-@front
+@call_check
 def check_scales(name: str, shape: Sizes, scales: Any) -> tuple[Sizes]:
     """Return the factors."""
     factors: Sizes = infer.vector(name, "scales", scales, len(shape))

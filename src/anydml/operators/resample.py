@@ -22,22 +22,22 @@ WITH_BYTES = (*FLOATS_16_AND_32, DataType.INT8, DataType.UINT8)
 
 
 @rule
-def resample_rule(make: Maker, x: View, axes: list[GridAxis], sizes: Integers) -> None:
+def resample_rule(maker: Maker, x: View, axes: list[GridAxis], sizes: Integers) -> None:
     """Resample each axis by a constant step, by a step and repetitions, or by positions."""
-    to: View = make.result(sizes)
+    to: View = maker.result(sizes)
     d: int = 0
     for k in range(len(axes)):
         axis: GridAxis = axes[k]
         if axis.indices is not None:
-            x = make.pick(x, make.constant(axis.indices), d, "clamp")
+            x = maker.pick(x, maker.constant(axis.indices), d, "clamp")
         else:
-            x = make.cut(x, d, axis.start, axis.distinct, axis.step)
+            x = maker.cut(x, d, axis.start, axis.distinct, axis.step)
         if axis.repeats > 1:
-            to = make.split(to, d, make.ints(axis.distinct, axis.repeats))
-            x = make.expand(x, d + 1, axis.repeats)
+            to = maker.split(to, d, maker.ints(axis.distinct, axis.repeats))
+            x = maker.expand(x, d + 1, axis.repeats)
             d += 1
         d += 1
-    make.copy(to, x)
+    maker.copy(to, x)
 
 
 class _Resample(OperatorDesc):
@@ -75,9 +75,9 @@ class _Resample(OperatorDesc):
         axes = zip(self.grids(), self.output_tensor.sizes, self.input_tensor.sizes, strict=True)
         return [grid_axis(grid, count, size) for grid, count, size in axes]
 
-    def apply(self, make: Maker, *inputs: View) -> None:
+    def apply(self, maker: Maker, *inputs: View) -> None:
         """Resample by steps where positions have a constant step or repeat, elsewhere by lookups of constants."""
-        resample_rule(make, inputs[0], self._axes(), Integers(self.output_tensor.sizes))
+        resample_rule(maker, inputs[0], self._axes(), Integers(self.output_tensor.sizes))
 
     def element(self, at: Coordinate, read: ReadIndex) -> Source:
         """``Output[c] = Input[x]``, each x rounded and clamped to the axis."""

@@ -8,15 +8,15 @@ from typing import Any
 from anydml import infer
 from anydml.operators.base import Coordinate, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
 from anydml.operators.function import Array, Indices, Sizes, function
-from anydml.operators.rule import DescError, Maker, View, front, holds, rule
+from anydml.operators.rule import DescError, Maker, View, call_check, holds, rule
 from anydml.operators.types import ALL_TYPES, ONLY_UINT32, TYPES_8_TO_32
 from anydml.tensor import DataType
 
 
 @rule
-def reverse_rule(make: Maker, x: View, lengths: View, axis: int) -> None:
+def reverse_rule(maker: Maker, x: View, lengths: View, axis: int) -> None:
     """Copy x, and write the reversed part over it."""
-    make.reverse(make.result_from(x), x, lengths, axis)
+    maker.reverse(maker.result_from(x), x, lengths, axis)
 
 
 @record
@@ -58,10 +58,10 @@ class ReverseSubsequencesOperatorDesc(OperatorDesc):
         yield from self.sizes_are("SequenceLengthsTensor", lengths, expected, rule)
         yield from self.sizes_are("OutputTensor", self.output_tensor, sizes, "sizes must be InputTensor's")
 
-    def apply(self, make: Maker, *inputs: View) -> None:
+    def apply(self, maker: Maker, *inputs: View) -> None:
         """Copy the input, and write the reversed part over it."""
         x, lengths = inputs
-        reverse_rule(make, x, lengths, self.axis)
+        reverse_rule(maker, x, lengths, self.axis)
 
     def element(self, at: Coordinate, read: ReadIndex) -> Source:
         """``output[c] = input[L − 1 − c]`` along Axis where c < L, else ``input[c]``."""
@@ -71,7 +71,7 @@ class ReverseSubsequencesOperatorDesc(OperatorDesc):
         return 0, (*at[:axis], length - 1 - c if c < length else c, *at[axis + 1 :])
 
 
-@front
+@call_check
 def check_reverse(name: str, shape: Sizes, lengths: Sizes, axis: Any, dtype: Any) -> tuple[int]:
     """Return the axis."""
     along: int = infer.axis_of(name, len(shape), axis)

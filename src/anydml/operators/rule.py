@@ -1,6 +1,6 @@
 """Decorators and type annotations for operators' rules and for the checks that are compiled with them.
 
-A rule is a function ``rule(make, *inputs, *numbers)`` that makes an operator's results from views of its inputs by the
+A rule is a function ``rule(maker, *inputs, *numbers)`` that makes an operator's results from views of its inputs by the
 verbs of `anydml.moves.verbs`. Inputs are a `View` each, or one list of them; numbers are `int64`, `Integers`, or words.
 The text is written so that it can also be compiled: numbers are compared only if they are known, and lists are read by
 index.
@@ -23,11 +23,11 @@ __all__ = [
     "Integers",
     "Item",
     "Maker",
+    "Text",
     "View",
     "Views",
-    "Word",
+    "call_check",
     "fill_around",
-    "front",
     "holds",
     "int64",
     "rule",
@@ -39,7 +39,7 @@ View: TypeAlias = Any
 Views: TypeAlias = Sequence[Any]
 int64: TypeAlias = int
 Item: TypeAlias = element.Element
-Word: TypeAlias = str
+Text: TypeAlias = str
 
 FLAT = -1
 """The axis of rules that flatten."""
@@ -52,7 +52,7 @@ def rule(text: R) -> R:
     return text
 
 
-def front(text: R) -> R:
+def call_check(text: R) -> R:
     """Mark the check of a function on arrays that is compiled with its rule (see rule_sources).
 
     Its parameters are `name`, for errors, the arrays' shapes, and the other arguments; it returns the rule's numbers.
@@ -71,7 +71,7 @@ MAX_COLUMNS = 8
 
 
 @rule
-def fill_around(make: Maker, to: View, first: Integers, count: Integers, step: Integers, value: Item | None) -> None:
+def fill_around(maker: Maker, to: View, first: Integers, count: Integers, step: Integers, value: Item | None) -> None:
     """Fill the elements of a place outside a window, each once: per axis, its gaps, and the space on both sides."""
     for d in range(to.rank):
         start: int64 = first.at[d]
@@ -85,11 +85,11 @@ def fill_around(make: Maker, to: View, first: Integers, count: Integers, step: I
         end: int64 = start + (size - 1) * by + 1
         if by != 1 and by <= MAX_COLUMNS and d == to.rank - 1 and start + size * by <= to.sizes[d]:
             for k in range(1, by):
-                make.fill(make.cut(to, d, start + k, size, by), value)
+                maker.fill(maker.cut(to, d, start + k, size, by), value)
             end = start + size * by
         elif by != 1:
-            gaps: View = make.cut(to, d, start + 1, end - start - 1, 1)
-            make.fill(make.slide(gaps, d, size - 1, by, by - 1, 1), value)
-        make.fill(make.cut(to, d, 0, start, 1), value)
-        make.fill(make.cut(to, d, end, to.sizes[d] - end, 1), value)
-        to = make.cut(to, d, start, size, by)
+            gaps: View = maker.cut(to, d, start + 1, end - start - 1, 1)
+            maker.fill(maker.slide(gaps, d, size - 1, by, by - 1, 1), value)
+        maker.fill(maker.cut(to, d, 0, start, 1), value)
+        maker.fill(maker.cut(to, d, end, to.sizes[d] - end, 1), value)
+        to = maker.cut(to, d, start, size, by)

@@ -7,19 +7,19 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from anydml import infer
-from anydml.moves import Outside
+from anydml.moves import OutOfRange
 from anydml.moves.program import Element
 from anydml.operators.base import OperatorDesc, Problem, ReadIndex, TensorDesc, record
 from anydml.operators.function import Array, Indices, Sizes, function, index_treatment
-from anydml.operators.rule import DescError, Maker, View, Word, front, rule
+from anydml.operators.rule import DescError, Maker, Text, View, call_check, rule
 from anydml.operators.types import FLOATS_16_AND_32, INDEXED, ONLY_UINT32
 from anydml.symbols import are_equal
 
 
 @rule
-def scatter_rule(make: Maker, x: View, updates: View, indices: View, axis: int, outside: Outside) -> None:
+def scatter_rule(maker: Maker, x: View, updates: View, indices: View, axis: int, outside: OutOfRange) -> None:
     """``result = x; result[c with c[axis] := indices[c]] = updates[c]``."""
-    make.copy(make.pick_along(make.result_from(x), indices, axis, outside), updates)
+    maker.copy(maker.pick_along(maker.result_from(x), indices, axis, outside), updates)
 
 
 @record
@@ -61,10 +61,10 @@ class ScatterOperatorDesc(OperatorDesc):
         rule = "sizes must be InputTensor's"
         yield from self.sizes_are("OutputTensor", self.output_tensor, self.input_tensor.sizes, rule)
 
-    def apply(self, make: Maker, *inputs: View) -> None:
+    def apply(self, maker: Maker, *inputs: View) -> None:
         """Copy the input, and write each update at its index."""
         x, indices, updates = inputs
-        scatter_rule(make, x, updates, indices, self.axis, "skip")
+        scatter_rule(maker, x, updates, indices, self.axis, "skip")
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``output = input; output[c with c[Axis] := indices[c]] = updates[c]``, in row-major order."""
@@ -81,10 +81,10 @@ class ScatterOperatorDesc(OperatorDesc):
                 yield 3, tuple(to), 2, at
 
 
-@front
+@call_check
 def check_scatter(
-    name: str, shape: Sizes, updates: Sizes, indices: Sizes, axis: Any, out_of_range: Word, dtype: Any
-) -> tuple[int, Outside]:
+    name: str, shape: Sizes, updates: Sizes, indices: Sizes, axis: Any, out_of_range: Text, dtype: Any
+) -> tuple[int, OutOfRange]:
     """Return the axis, and the treatment of indices out of range."""
     along: int = infer.check_along(name, shape, indices, axis)
     if not are_equal(updates, indices):

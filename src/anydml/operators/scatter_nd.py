@@ -6,32 +6,32 @@ import itertools
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from anydml.moves import Outside
+from anydml.moves import OutOfRange
 from anydml.moves.program import Element
 from anydml.operators.base import Problem, ReadIndex, TensorDesc, record
 from anydml.operators.function import Array, Indices, Sizes, function, index_treatment
 from anydml.operators.index_tuples import TupleDesc, check_tuples, drop_leading_dimensions
-from anydml.operators.rule import DescError, Maker, View, Word, front, rule
+from anydml.operators.rule import DescError, Maker, Text, View, call_check, rule
 from anydml.operators.types import INDEXED
 from anydml.symbols import are_equal
 
 
 @rule
-def scatter_nd_rule(make: Maker, x: View, updates: View, indices: View, outside: Outside) -> None:
+def scatter_nd_rule(maker: Maker, x: View, updates: View, indices: View, outside: OutOfRange) -> None:
     """``result = x; result[*indices[c], r] = updates[c, r]``."""
-    put_tuples(make, make.result_from(x), updates, indices, outside)
+    put_tuples(maker, maker.result_from(x), updates, indices, outside)
 
 
 @rule
-def put_tuples(make: Maker, to: View, updates: View, indices: View, outside: Outside) -> None:
+def put_tuples(maker: Maker, to: View, updates: View, indices: View, outside: OutOfRange) -> None:
     """Write blocks to coordinates; without coordinates, the last block to all of the place."""
     count: int = indices.rank - 1
     if indices.sizes[count]:
-        make.copy(make.pick_tuples(to, indices, 0, outside), updates)
-    elif make.count(updates):
+        maker.copy(maker.pick_tuples(to, indices, 0, outside), updates)
+    elif maker.count(updates):
         for _ in range(count):
-            updates = make.at(updates, 0, updates.sizes[0] - 1)
-        make.copy(to, updates)
+            updates = maker.at(updates, 0, updates.sizes[0] - 1)
+        maker.copy(to, updates)
 
 
 @record
@@ -73,12 +73,12 @@ class ScatterNdOperatorDesc(TupleDesc):
         rule = "sizes must be InputTensor's"
         yield from self.sizes_are("OutputTensor", self.output_tensor, self.input_tensor.sizes, rule)
 
-    def apply(self, make: Maker, *inputs: View) -> None:
+    def apply(self, maker: Maker, *inputs: View) -> None:
         """Copy the input, and write updates by coordinates in the significant dimensions."""
         x, indices, updates = inputs
-        to = drop_leading_dimensions(make, make.result_from(x), self.input_dimension_count)
-        indices = drop_leading_dimensions(make, indices, self.indices_dimension_count)
-        put_tuples(make, to, drop_leading_dimensions(make, updates, len(self.picked_sizes)), indices, "skip")
+        to = drop_leading_dimensions(maker, maker.result_from(x), self.input_dimension_count)
+        indices = drop_leading_dimensions(maker, indices, self.indices_dimension_count)
+        put_tuples(maker, to, drop_leading_dimensions(maker, updates, len(self.picked_sizes)), indices, "skip")
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``output = input; output[indices[c] ++ r] = updates[c ++ r]``, in row-major order."""
@@ -89,10 +89,10 @@ class ScatterNdOperatorDesc(TupleDesc):
                 yield 3, to, 2, at
 
 
-@front
+@call_check
 def check_scatter_nd(
-    name: str, shape: Sizes, updates: Sizes, indices: Sizes, out_of_range: Word, dtype: Any
-) -> tuple[Outside]:
+    name: str, shape: Sizes, updates: Sizes, indices: Sizes, out_of_range: Text, dtype: Any
+) -> tuple[OutOfRange]:
     """Return the treatment of indices out of range."""
     picked: Sizes = check_tuples(name, shape, indices, 0)
     if not are_equal(updates, picked):

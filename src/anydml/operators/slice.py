@@ -8,7 +8,7 @@ from typing import Any
 from anydml import infer
 from anydml.operators.base import Coordinate, ListOf, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
 from anydml.operators.function import Array, Ints, Sizes, function
-from anydml.operators.rule import DescError, Integers, Maker, View, front, holds, rule
+from anydml.operators.rule import DescError, Integers, Maker, View, call_check, holds, rule
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, TYPES_16_AND_32
 
 
@@ -62,16 +62,16 @@ class SliceOperatorDesc(OperatorDesc):
                 )
                 yield self.problem(f"Sizes[{i}]", message, "the last element taken must lie inside the input")
 
-    def apply(self, make: Maker, *inputs: View) -> None:
+    def apply(self, maker: Maker, *inputs: View) -> None:
         """Write the window of the input, with steps Strides."""
-        slice_rule(make, inputs[0], Integers(self.offsets), Integers(self.sizes), Integers(self.strides))
+        slice_rule(maker, inputs[0], Integers(self.offsets), Integers(self.sizes), Integers(self.strides))
 
     def element(self, at: Coordinate, read: ReadIndex) -> Source:
         """``Output[c] = Input[Offsets + Strides · c]``."""
         return 0, tuple(o + s * c for o, s, c in zip(self.offsets, self.strides, at, strict=True))
 
 
-@front
+@call_check
 def check_slice(name: str, shape: Sizes, offsets: Any, sizes: Any, strides: Any) -> tuple[Sizes, Sizes, Sizes]:
     """Check SLICE's arguments; return first coordinates, the result's shape, and steps.
 
@@ -106,9 +106,9 @@ def check_slice(name: str, shape: Sizes, offsets: Any, sizes: Any, strides: Any)
 
 
 @rule
-def slice_rule(make: Maker, x: View, first: Integers, count: Integers, step: Integers) -> None:
+def slice_rule(maker: Maker, x: View, first: Integers, count: Integers, step: Integers) -> None:
     """``result[c] = x[first + step · c]``; steps may be negative."""
-    make.store(make.window(x, first, count, step))
+    maker.store(maker.window(x, first, count, step))
 
 
 @function(check_slice, rule=slice_rule)

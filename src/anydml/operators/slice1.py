@@ -10,7 +10,7 @@ from anydml import infer
 from anydml.moves.program import Element
 from anydml.operators.base import Coordinate, ListOf, OperatorDesc, Problem, ReadIndex, TensorDesc, record
 from anydml.operators.function import Array, Ints, Sizes, function
-from anydml.operators.rule import DescError, Integers, Maker, View, front, holds
+from anydml.operators.rule import DescError, Integers, Maker, View, call_check, holds
 from anydml.operators.slice import slice_rule
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32
 
@@ -122,10 +122,10 @@ class Slice1OperatorDesc(WindowDesc):
         ("2_1", 4, 5, TYPES_8_TO_32),
     )
 
-    def apply(self, make: Maker, *inputs: View) -> None:
+    def apply(self, maker: Maker, *inputs: View) -> None:
         """Write the window of the input, from CopyStart on with signed steps."""
         sizes, steps = self.output_tensor.sizes, self.input_window_strides
-        slice_rule(make, inputs[0], Integers(self.start), Integers(sizes), Integers(steps))
+        slice_rule(maker, inputs[0], Integers(self.start), Integers(sizes), Integers(steps))
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``Output[c] = Input[CopyStart + InputWindowStrides · c]``."""
@@ -178,7 +178,7 @@ def check_output_sizes(name: str, field: str, output_sizes: Sizes, sizes: Sizes,
             raise DescError(message, name, f"{field}[{i}]", "it must be at most 1 + (window size − 1) / |stride|")
 
 
-@front
+@call_check
 def check_slice1(
     name: str, shape: Sizes, window_offsets: Any, window_sizes: Any, window_strides: Any, output_sizes: Any
 ) -> tuple[Sizes, Sizes, Sizes]:

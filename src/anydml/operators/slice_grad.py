@@ -11,18 +11,18 @@ from anydml.moves.open_numbers import is_zero
 from anydml.moves.program import Element
 from anydml.operators.base import ListOf, ReadIndex, TensorDesc, record
 from anydml.operators.function import Array, Ints, Sizes, function
-from anydml.operators.rule import DescError, Integers, Maker, View, fill_around, front, rule
+from anydml.operators.rule import DescError, Integers, Maker, View, call_check, fill_around, rule
 from anydml.operators.slice1 import WindowDesc, check_output_sizes, check_window, first_copied
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32
 from anydml.symbols import are_at_least
 
 
 @rule
-def scatter_window_rule(make: Maker, x: View, sizes: Integers, first: Integers, step: Integers) -> None:
+def scatter_window_rule(maker: Maker, x: View, sizes: Integers, first: Integers, step: Integers) -> None:
     """``result = 0; result[first + step · c] = x[c]``."""
-    to: View = make.result(sizes)
-    fill_around(make, to, first, make.sizes(x), step, None)
-    make.copy(make.window(to, first, make.sizes(x), step), x)
+    to: View = maker.result(sizes)
+    fill_around(maker, to, first, maker.sizes(x), step, None)
+    maker.copy(maker.window(to, first, maker.sizes(x), step), x)
 
 
 @record
@@ -57,10 +57,10 @@ class SliceGradOperatorDesc(WindowDesc):
         ("3_0", 4, 5, TYPES_8_TO_32),
     )
 
-    def apply(self, make: Maker, *inputs: View) -> None:
+    def apply(self, maker: Maker, *inputs: View) -> None:
         """Write zeros around the window and in its gaps, and the input's elements."""
         sizes, step = Integers(self.output_gradient_tensor.sizes), Integers(self.input_window_strides)
-        scatter_window_rule(make, inputs[0], sizes, Integers(self.start), step)
+        scatter_window_rule(maker, inputs[0], sizes, Integers(self.start), step)
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """Follow the document's pseudocode: zeros, then the input's elements."""
@@ -76,7 +76,7 @@ def starts_inside(name: str, starts: Sizes, shape: Sizes) -> Sizes:
     return tuple([0 if is_zero(shape[d]) else starts[d] for d in range(len(shape))])
 
 
-@front
+@call_check
 def check_slice_grad(
     name: str, shape: Sizes, sizes: Any, offsets: Any, window: Any, strides: Any
 ) -> tuple[Sizes, Sizes, Sizes]:

@@ -9,7 +9,7 @@ from anydml import infer
 from anydml.moves.program import Element
 from anydml.operators.base import ListOf, OperatorDesc, Problem, ReadIndex, TensorDesc, record
 from anydml.operators.function import Array, Ints, Sizes, function
-from anydml.operators.rule import Integers, Maker, View, front, int64, rule
+from anydml.operators.rule import Integers, Maker, View, call_check, int64, rule
 from anydml.operators.split_join import part_elements, part_problems
 from anydml.operators.types import TYPES_8_TO_32, TYPES_16_AND_32
 
@@ -48,9 +48,9 @@ class SplitOperatorDesc(OperatorDesc):
         """Sizes that add up."""
         yield from part_problems(self, self.inputs[0], self.outputs, self.axis)
 
-    def apply(self, make: Maker, *inputs: View) -> None:
+    def apply(self, maker: Maker, *inputs: View) -> None:
         """Split along Axis."""
-        split_rule(make, inputs[0], Integers([part.sizes[self.axis] for part in self.output_tensors]), self.axis)
+        split_rule(maker, inputs[0], Integers([part.sizes[self.axis] for part in self.output_tensors]), self.axis)
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``output[k][..., i, ...] = input[..., start of k + i, ...]``."""
@@ -59,15 +59,15 @@ class SplitOperatorDesc(OperatorDesc):
 
 
 @rule
-def split_rule(make: Maker, x: View, sizes: Integers, axis: int) -> None:
+def split_rule(maker: Maker, x: View, sizes: Integers, axis: int) -> None:
     """Make one result per size; each begins where the one before ends."""
     start: int64 = 0
     for k in range(sizes.count):
-        make.store(make.cut(x, axis, start, sizes.at[k], 1))
+        maker.store(maker.cut(x, axis, start, sizes.at[k], 1))
         start += sizes.at[k]
 
 
-@front
+@call_check
 def check_split(name: str, shape: Sizes, sizes_or_sections: Any, axis: Any) -> tuple[Sizes, int]:
     """Return the parts' sizes, from their number or their sizes, and the axis."""
     along: int = infer.axis_of(name, len(shape), axis)

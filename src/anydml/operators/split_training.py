@@ -12,7 +12,7 @@ from anydml.fields import integer
 from anydml.moves.program import Element
 from anydml.operators.base import ListOf, Problem, ReadIndex, TensorDesc, record
 from anydml.operators.function import Array, HostIntegers, HostInts, Sizes, function
-from anydml.operators.rule import DescError, Integers, Maker, View, front
+from anydml.operators.rule import DescError, Integers, Maker, View, call_check
 from anydml.operators.split import split_rule
 from anydml.operators.split_join import Training, part_elements, part_problems
 from anydml.text import count_noun
@@ -64,10 +64,10 @@ class SplitTrainingOperatorDesc(Training):
             return None
         return f"SplitTensor holds {split}, but OutputTensors have sizes {sizes} along Axis {self.positive_axis}"
 
-    def apply(self, make: Maker, *inputs: View) -> None:
+    def apply(self, maker: Maker, *inputs: View) -> None:
         """Split by the sizes of the outputs, without reading `split`."""
         axis = self.positive_axis
-        split_rule(make, inputs[0], Integers([part.sizes[axis] for part in self.output_tensors]), axis)
+        split_rule(maker, inputs[0], Integers([part.sizes[axis] for part in self.output_tensors]), axis)
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``output[k][..., i, ...] = input[..., split[0] + … + split[k−1] + i, ...]``."""
@@ -112,7 +112,7 @@ def sizes_of_split(name: str, split: HostIntegers, num_outputs: Any, axis_size: 
     return infer.equal_parts(name, integer(name, "num_outputs", num_outputs), axis_size, axis, "num_outputs")
 
 
-@front
+@call_check
 def check_split_training(
     name: str, shape: Sizes, split: HostIntegers, axis: Any, num_outputs: Any
 ) -> tuple[Sizes, int]:

@@ -8,18 +8,18 @@ from typing import Any
 from anydml.fields import check_dimensions
 from anydml.operators.base import Coordinate, ListOf, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
 from anydml.operators.function import Array, Ints, Sizes, function
-from anydml.operators.rule import DescError, Integers, Maker, View, front, rule
+from anydml.operators.rule import DescError, Integers, Maker, View, call_check, rule
 from anydml.operators.types import FLOATS_16_AND_32, NO_FLOAT64, TYPES_8_TO_32
 from anydml.symbols import are_at_least, integers_or_symbols
 
 
 @rule
-def tile_rule(make: Maker, x: View, repeats: Integers) -> None:
+def tile_rule(maker: Maker, x: View, repeats: Integers) -> None:
     """``result[c] = x[c mod x's sizes]``; there may be more repeats than axes."""
     for _ in range(repeats.count - x.rank):
-        x = make.expand(x, 0, 1)
-    to: View = make.result(make.product(make.sizes(x), repeats))
-    make.copy(make.split_each(to, repeats, make.sizes(x)), make.expand_each(x, repeats, 0))
+        x = maker.expand(x, 0, 1)
+    to: View = maker.result(maker.product(maker.sizes(x), repeats))
+    maker.copy(maker.split_each(to, repeats, maker.sizes(x)), maker.expand_each(x, repeats, 0))
 
 
 @record
@@ -58,16 +58,16 @@ class TileOperatorDesc(OperatorDesc):
             "OutputTensor", self.output_tensor, expected, "sizes must be InputTensor's times Repeats"
         )
 
-    def apply(self, make: Maker, *inputs: View) -> None:
+    def apply(self, maker: Maker, *inputs: View) -> None:
         """Repeat along the dimensions."""
-        tile_rule(make, inputs[0], Integers(self.repeats))
+        tile_rule(maker, inputs[0], Integers(self.repeats))
 
     def element(self, at: Coordinate, read: ReadIndex) -> Source:
         """``output[c] = input[c mod InputTensor.Sizes]``."""
         return 0, tuple(c % size for c, size in zip(at, self.input_tensor.sizes, strict=True))
 
 
-@front
+@call_check
 def check_tile(name: str, shape: Sizes, repeats: Any) -> tuple[Sizes]:
     """Return one number for each dimension of the result."""
     counts: Sizes = integers_or_symbols(name, "repeats", repeats)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anydml.operators.diagonal_matrix import BEYOND_DIAGONALS, check_matrices, diagonal_matrix_rule
 from anydml.operators.function import Array, Sizes, function
-from anydml.operators.rule import Item, front, holds
+from anydml.operators.rule import Item, call_check, holds
 from anydml.symbols import are_known
 
 
@@ -18,13 +18,13 @@ def _clamped_diagonal(name: str, shape: Sizes, k: int) -> int:
     return k if holds(k >= 0 - BEYOND_DIAGONALS) else 0 - BEYOND_DIAGONALS
 
 
-@front
+@call_check
 def check_tril(name: str, shape: Sizes, k: int) -> tuple[Item | None, int, int]:
     """Return no value, and the diagonals where there are zeros."""
     return None, _clamped_diagonal(name, shape, k) + 1, BEYOND_DIAGONALS
 
 
-@front
+@call_check
 def check_triu(name: str, shape: Sizes, k: int) -> tuple[Item | None, int, int]:
     """Return no value, and the diagonals where there are zeros."""
     return None, -BEYOND_DIAGONALS, _clamped_diagonal(name, shape, k)

@@ -10,7 +10,7 @@ import numpy as np
 
 from anydml.operators.base import Coordinate, ListOf, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
 from anydml.operators.function import Array, Ints, Sizes, function
-from anydml.operators.rule import DescError, Integers, Maker, View, front, holds, int64, rule
+from anydml.operators.rule import DescError, Integers, Maker, View, call_check, holds, int64, rule
 from anydml.operators.types import ALL_TYPES
 from anydml.symbols import are_at_least, integers_or_symbols
 from anydml.text import count_noun
@@ -18,7 +18,7 @@ from anydml.text import count_noun
 
 @rule
 def unfold_rule(
-    make: Maker,
+    maker: Maker,
     x: View,
     windows: Integers,
     blocks: Integers,
@@ -28,41 +28,41 @@ def unfold_rule(
     after: Integers,
 ) -> None:
     """Write element k of window b to row c ++ k, column b; 0 where it lies outside x."""
-    size: int64 = make.volume(windows)
-    to: View = make.result(make.ints(x.sizes[0], x.sizes[1] * size, make.volume(blocks)))
-    to = make.split(make.split(make.split(to, 2, blocks), 1, make.ints(x.sizes[1], size)), 2, windows)
+    size: int64 = maker.volume(windows)
+    to: View = maker.result(maker.ints(x.sizes[0], x.sizes[1] * size, maker.volume(blocks)))
+    to = maker.split(maker.split(maker.split(to, 2, blocks), 1, maker.ints(x.sizes[1], size)), 2, windows)
     # The axis inside each window, then the axis of the windows.
     order: Integers = Integers([k if k < 2 else 1 + k // 2 + k % 2 * windows.count for k in range(to.rank)])
-    _unfold(make, make.permute(to, order), x, windows.count - 1, strides, dilations, before, after)
+    _unfold(maker, maker.permute(to, order), x, windows.count - 1, strides, dilations, before, after)
 
 
 @rule
 def _unfold(
-    make: Maker, to: View, x: View, d: int, strides: Integers, dilations: Integers, before: Integers, after: Integers
+    maker: Maker, to: View, x: View, d: int, strides: Integers, dilations: Integers, before: Integers, after: Integers
 ) -> None:
     """Write the windows along spatial axes d, d − 1, … 0, whose elements and windows are two axes of the place."""
     if d < 0:
-        make.copy(to, x)
+        maker.copy(to, x)
         return
     axis: int = 2 + 2 * d
     count: int64 = to.sizes[axis + 1]
     stride: int64 = strides.at[d]
     if before.at[d] == 0 and after.at[d] == 0:
-        x = make.slide(x, 2 + d, to.sizes[axis], dilations.at[d], count, stride)
-        _unfold(make, to, x, d - 1, strides, dilations, before, after)
+        x = maker.slide(x, 2 + d, to.sizes[axis], dilations.at[d], count, stride)
+        _unfold(maker, to, x, d - 1, strides, dilations, before, after)
         return
     for k in range(to.sizes[axis]):
         # The element of window b is at b · stride + shift, which is inside the image for first ≤ b < end.
-        row: View = make.at(to, axis, k)
+        row: View = maker.at(to, axis, k)
         shift: int64 = k * dilations.at[d] - before.at[d]
         first: int64 = -(shift // stride) if shift < 0 else 0
         end: int64 = (x.sizes[2 + d] - 1 - shift) // stride + 1
         first = count if first > count else first
         end = first if end < first else count if end > count else end
-        make.fill(make.cut(row, axis, 0, first, 1), None)
-        make.fill(make.cut(row, axis, end, count - end, 1), None)
-        inside: View = make.cut(x, 2 + d, first * stride + shift, end - first, stride)
-        _unfold(make, make.cut(row, axis, first, end - first, 1), inside, d - 1, strides, dilations, before, after)
+        maker.fill(maker.cut(row, axis, 0, first, 1), None)
+        maker.fill(maker.cut(row, axis, end, count - end, 1), None)
+        inside: View = maker.cut(x, 2 + d, first * stride + shift, end - first, stride)
+        _unfold(maker, maker.cut(row, axis, first, end - first, 1), inside, d - 1, strides, dilations, before, after)
 
 
 @record
@@ -147,10 +147,10 @@ class UnfoldOperatorDesc(OperatorDesc):
         """Return the number of windows in each dimension."""
         return [reach // stride + 1 for reach, stride in zip(self._reach(), self.strides, strict=True)]
 
-    def apply(self, make: Maker, *inputs: View) -> None:
+    def apply(self, maker: Maker, *inputs: View) -> None:
         """Write all windows that lie in the image, and zeros elsewhere."""
         fields = self.window_sizes, self._blocks(), self.strides, self.dilations, self.start_padding, self.end_padding
-        unfold_rule(make, inputs[0], *map(Integers, fields))
+        unfold_rule(maker, inputs[0], *map(Integers, fields))
 
     def element(self, at: Coordinate, read: ReadIndex) -> Source:
         """``Output[n, ravel(c ++ k), ravel(b)] = Input[n, c, b · Strides − StartPadding + k · Dilations]``, or 0."""
@@ -164,7 +164,7 @@ class UnfoldOperatorDesc(OperatorDesc):
         return bytes(self.output_tensor.data_type.itemsize), ()
 
 
-@front
+@call_check
 def check_unfold(
     name: str, shape: Sizes, windows: Any, strides: Any, dilations: Any, pads: Any
 ) -> tuple[Sizes, Sizes, Sizes, Sizes, Sizes, Sizes]:

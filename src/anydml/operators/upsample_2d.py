@@ -9,7 +9,7 @@ from anydml.operators.enums import InterpolationMode, Size2D
 from anydml.operators.repeating import upsample_rule
 from anydml.operators.rule import Integers, Maker, View
 from anydml.operators.types import FLOATS_16_AND_32
-from anydml.records import Given
+from anydml.records import ConvertedField
 from anydml.tensor import UINT_MAX
 
 
@@ -33,7 +33,7 @@ class Upsample2dOperatorDesc(OperatorDesc):
 
     input_tensor: TensorDesc
     output_tensor: TensorDesc
-    scale_size: Given[Size2D | tuple[int, int], Size2D]
+    scale_size: ConvertedField[Size2D | tuple[int, int], Size2D]
     interpolation_mode: Named[InterpolationMode]
 
     OPERATOR = "DML_UPSAMPLE_2D"
@@ -51,10 +51,10 @@ class Upsample2dOperatorDesc(OperatorDesc):
             yield from self.sizes_are("OutputTensor", self.output_tensor, expected, rule)
         yield from self.nearest_only(self.interpolation_mode)
 
-    def apply(self, make: Maker, *inputs: View) -> None:
+    def apply(self, maker: Maker, *inputs: View) -> None:
         """Repeat rows and columns."""
         outer = (1,) * (len(self.input_tensor.sizes) - 2)
-        upsample_rule(make, inputs[0], Integers((*outer, self.scale_size.height, self.scale_size.width)))
+        upsample_rule(maker, inputs[0], Integers((*outer, self.scale_size.height, self.scale_size.width)))
 
     def element(self, at: Coordinate, read: ReadIndex) -> Source:
         """``Output[…, y, x] = Input[…, y / Height, x / Width]``."""

@@ -26,8 +26,8 @@ def pad_rule(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
             return None
         ends_of = [*named_axes, *(axis + rank for axis in named_axes)]
         amounts = [amounts[ends_of.index(k)] if k in ends_of else 0 for k in range(2 * rank)]
-    is_right = fill is None or (fill.shape in ((), (1,)) and fill.dtype == term.dtype)
-    if not is_right or len(amounts) != 2 * rank:
+    has_valid_fill = fill is None or (fill.shape in ((), (1,)) and fill.dtype == term.dtype)
+    if not has_valid_fill or len(amounts) != 2 * rank:
         return None
     if all(isinstance(n, int) and n == 0 for n in amounts):
         return [term]

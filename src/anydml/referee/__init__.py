@@ -19,7 +19,7 @@ from anydml.referee.case_folders import write_cases
 from anydml.referee.cases import Case, make_cases
 from anydml.referee.causes import causes_of
 from anydml.referee.find_cases import find_cases
-from anydml.referee.judging import Judged, judge
+from anydml.referee.judging import EngineReport, judge
 from anydml.referee.verdicts import Verdict
 
-__all__ = ["Case", "Judged", "Verdict", "causes_of", "find_cases", "judge", "make_cases", "write_cases"]
+__all__ = ["Case", "EngineReport", "Verdict", "causes_of", "find_cases", "judge", "make_cases", "write_cases"]

@@ -29,7 +29,7 @@ READINGS = "reading_"
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredCase:
     """A case of ONNX in a folder.
 
     Attributes:
@@ -236,7 +236,7 @@ def _write_values(folder: Path, prefix: str, values: Sequence[Value]) -> None:
         (folder / f"{prefix}_{k}.pb").write_bytes(message_of(value, f"{prefix}_{k}").SerializeToString())
 
 
-def stored_onnx(folder: Path) -> Stored:
+def stored_onnx(folder: Path) -> StoredCase:
     """Return the case of a folder with `model.onnx`.
 
     Raises:
@@ -245,7 +245,7 @@ def stored_onnx(folder: Path) -> Stored:
     about = read_about(folder)
     if not (folder / DATA).is_dir():
         raise ModelError(f"{folder} has no {DATA}", rule="a case is a folder with model.onnx and test_data_set_0")
-    stored = Stored(folder.name, folder, about)
+    stored = StoredCase(folder.name, folder, about)
     if stored.is_valid and not any((folder / DATA).glob("output_*.pb")):
         raise ModelError(f"{folder / DATA} has no outputs", rule="a valid case has output_0.pb and so on")
     return stored

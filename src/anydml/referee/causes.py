@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import NamedTuple
 
-from anydml.referee.case_folders import Stored
-from anydml.referee.judging import Judged
+from anydml.referee.case_folders import StoredCase
+from anydml.referee.judging import EngineReport
 from anydml.referee.verdicts import AGREES, FAILURES, NOT_RUN, REFUSES, Verdict
 
 FIRST_READING = "the first reading"
@@ -34,14 +34,14 @@ class Cause(NamedTuple):
     failed: int
     having: int
     verdicts: tuple[Verdict, ...]
-    example: Stored
+    example: StoredCase
 
     def __str__(self) -> str:
         text = f"{len(self.verdicts)} × {self.operator} {self.verdict}: {self.kind}"
         return f"{text}; {self.common} ({self.failed} of {self.having})" if self.common else text
 
 
-def causes_of(judged: Judged) -> list[Cause]:
+def causes_of(judged: EngineReport) -> list[Cause]:
     """Return the causes of an engine's failures, the most frequent first."""
     by_name = {case.name: case for case in judged.cases}
     groups: dict[tuple[str, str, str], list[Verdict]] = defaultdict(list)
@@ -67,7 +67,7 @@ def causes_of(judged: Judged) -> list[Cause]:
     return sorted(causes, key=lambda cause: (-len(cause.verdicts), cause.operator, cause.kind))
 
 
-def _tell_tale(failing: list[Stored], agreeing: list[set[str]]) -> tuple[str, int, set[str]]:
+def _tell_tale(failing: list[StoredCase], agreeing: list[set[str]]) -> tuple[str, int, set[str]]:
     """Return the feature that best separates failing from agreeing cases, how many have it, and which of these fail."""
     names = {case.name for case in failing}
     if not agreeing:
@@ -89,12 +89,12 @@ def _tell_tale(failing: list[Stored], agreeing: list[set[str]]) -> tuple[str, in
     return best[2], best[1], having[best[2]]
 
 
-def _weight(stored: Stored) -> tuple[int, str]:
+def _weight(stored: StoredCase) -> tuple[int, str]:
     """Return the size of a case's files, in bytes."""
     return stored.weight, stored.name
 
 
-def by_operator(judged: Judged) -> dict[str, dict[str, int]]:
+def by_operator(judged: EngineReport) -> dict[str, dict[str, int]]:
     """Count verdicts by operator, in the order of the cases."""
     counts_by_operator: dict[str, dict[str, int]] = {}
     for verdict in judged.verdicts:
@@ -103,7 +103,7 @@ def by_operator(judged: Judged) -> dict[str, dict[str, int]]:
     return counts_by_operator
 
 
-def readings_of(judged: Judged) -> dict[tuple[str, str], dict[str, int]]:
+def readings_of(judged: EngineReport) -> dict[tuple[str, str], dict[str, int]]:
     """Count the engine's readings of ambiguous texts, by operator and question."""
     counts: dict[tuple[str, str], dict[str, int]] = {}
     for verdict in judged.verdicts:

@@ -16,10 +16,10 @@ from onnx import numpy_helper
 from anydml._version import __version__
 from anydml.errors import AnydmlError
 from anydml.explain import Explanation
-from anydml.referee.case_folders import Stored
+from anydml.referee.case_folders import StoredCase
 from anydml.referee.causes import Cause, by_operator, causes_of, readings_of
 from anydml.referee.directml.model_folders import StoredDirectml
-from anydml.referee.judging import Judged
+from anydml.referee.judging import EngineReport
 from anydml.referee.protos import model_of
 from anydml.referee.verdicts import AGREES, FAILURES, MISSING, NOT_RUN, REFUSES, UNREADABLE, VERDICTS
 from anydml.referee.webnn.calls_to_nodes import call_in
@@ -33,7 +33,7 @@ MAX_CAUSES = 60
 """Causes that are listed as text, and drawn."""
 
 
-def lines_of(judged: Judged) -> Iterator[str]:
+def lines_of(judged: EngineReport) -> Iterator[str]:
     """Yield a table of operators, the causes, and the readings taken, as text."""
     yield f"{judged.engine}: {count_noun(len(judged.verdicts), 'case')} of {judged.folder} in {judged.seconds:.0f} s"
     shown = [verdict for verdict in VERDICTS if judged.counts[verdict]]
@@ -76,7 +76,7 @@ def lines_of(judged: Judged) -> Iterator[str]:
         yield f"compared as onnx does, rtol 1e-3, atol 1e-7: {count_noun(inexact, 'case')} without case.json"
 
 
-def _ways(judged: Judged) -> Iterator[str]:
+def _ways(judged: EngineReport) -> Iterator[str]:
     """Yield how many cases were run in which way, and why, if the engine has several."""
     ways = Counter[str]()
     for way, count in judged.ways.items():
@@ -94,7 +94,7 @@ def _line(text: str, limit: int = 300) -> str:
     return " ".join(text.split())[:limit]
 
 
-def as_json(judged: Judged) -> str:
+def as_json(judged: EngineReport) -> str:
     """Return a JSON document, in ASCII.
 
     Its keys are `error` (null), `engine`, `folder`, `seconds`, `counts` (by verdict), `operators` (counts by operator),
@@ -133,7 +133,7 @@ def as_json(judged: Judged) -> str:
     )
 
 
-def as_junit(judged: Judged) -> str:
+def as_junit(judged: EngineReport) -> str:
     """Return JUnit XML, in ASCII: a test per case, which fails unless the engine agrees, or is skipped if not run.
 
     One that cannot be read, or has no outputs, is an error.
@@ -163,7 +163,7 @@ def as_junit(judged: Judged) -> str:
     return text.decode()
 
 
-def as_sarif(judged: Judged) -> str:
+def as_sarif(judged: EngineReport) -> str:
     """Return SARIF 2.1.0, in ASCII: a result per cause, which leads to its smallest case.
 
     Cases that cannot be read, or have no outputs, are notifications.
@@ -193,7 +193,7 @@ def as_sarif(judged: Judged) -> str:
     return json.dumps({"$schema": SARIF, "version": "2.1.0", "runs": [run]}, indent=1)
 
 
-def _result(judged: Judged, cause: Cause) -> dict[str, Any]:
+def _result(judged: EngineReport, cause: Cause) -> dict[str, Any]:
     uri = quote((cause.example.model).as_posix())
     about = cause.example.about
     decided = f" {about['document']}: {about['sentence']}" if about else ""
@@ -207,7 +207,7 @@ def _result(judged: Judged, cause: Cause) -> dict[str, Any]:
     }
 
 
-def page(judged: Judged) -> Explanation:
+def page(judged: EngineReport) -> Explanation:
     """Return a page that draws the moves of the smallest case of each cause, if they can be drawn."""
     counts = ", ".join(f"{count} {verdict}" for verdict, count in judged.counts.items() if count)
     sections: list[Any] = []
@@ -220,7 +220,7 @@ def page(judged: Judged) -> Explanation:
     return Explanation(f"{judged.engine}: {counts}", sections, [*lines_of(judged)])
 
 
-def _pictures(stored: Stored) -> Any:
+def _pictures(stored: StoredCase) -> Any:
     """Return pictures of anydml's moves for a model whose inputs but the first are constants; none if it cannot run."""
     from anydml.explain import explain
 
@@ -242,5 +242,5 @@ def _pictures(stored: Stored) -> Any:
         return ()
 
 
-FORMS: dict[str, Callable[[Judged], str]] = {"json": as_json, "junit": as_junit, "sarif": as_sarif}
+FORMS: dict[str, Callable[[EngineReport], str]] = {"json": as_json, "junit": as_junit, "sarif": as_sarif}
 """Functions by the names of their options."""

@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from anydml.errors import ModelError
-from anydml.referee.case_folders import INDEX, MODEL, Stored, stored_onnx
+from anydml.referee.case_folders import INDEX, MODEL, StoredCase, stored_onnx
 from anydml.referee.directml.model_folders import StoredDirectml, stored_directml
 from anydml.referee.webnn.test_files import StoredWebnn, tests_of
 
@@ -18,7 +18,7 @@ ONE_OF = (
 )
 
 
-def find_cases(folder: Path) -> list[Stored]:
+def find_cases(folder: Path) -> list[StoredCase]:
     """Return the cases in or below a folder, or of a file of WebNN's tests.
 
     Raises:
@@ -34,18 +34,18 @@ def find_cases(folder: Path) -> list[Stored]:
     return [case if counts[case.name] == 1 else replace(case, name=_long_name(case, folder)) for case in cases]
 
 
-def _long_name(stored: Stored, folder: Path) -> str:
+def _long_name(stored: StoredCase, folder: Path) -> str:
     """Return the name of a case, with its folder or file, so that no two cases have one name."""
     relative_path = stored.folder.relative_to(folder).as_posix() if stored.folder != folder else folder.name
     return f"{relative_path} {stored.number}: {stored.name}" if isinstance(stored, StoredWebnn) else relative_path
 
 
-def number_in_file(stored: Stored) -> int:
+def number_in_file(stored: StoredCase) -> int:
     """Return the number of a case in its file; 0 for a folder."""
     return stored.number if isinstance(stored, StoredWebnn) else 0
 
 
-def find_case(path: Path, case_number: int, name: str) -> Stored:
+def find_case(path: Path, case_number: int, name: str) -> StoredCase:
     """Return the case of a folder, or the case of a number in a file, under a name.
 
     Raises:
@@ -60,7 +60,7 @@ def _cases_in_file(path: Path) -> tuple[StoredWebnn, ...]:
     return tuple(tests_of(path))
 
 
-def _cases(folder: Path, above: frozenset[Path] = frozenset()) -> Iterator[Stored]:
+def _cases(folder: Path, above: frozenset[Path] = frozenset()) -> Iterator[StoredCase]:
     if folder.is_file():
         yield from tests_of(folder)
     elif (folder / MODEL).exists():

@@ -19,7 +19,7 @@ from typing import IO, Any, NamedTuple
 
 from anydml.errors import ModelError
 from anydml.processes import start_python
-from anydml.referee.case_folders import Stored
+from anydml.referee.case_folders import StoredCase
 from anydml.referee.engines import check_engine
 from anydml.referee.find_cases import find_cases, number_in_file
 from anydml.referee.verdicts import (
@@ -37,7 +37,7 @@ from anydml.referee.verdicts import (
 )
 from anydml.text import count_noun
 
-SECONDS = 20.0
+CASE_SECONDS = 20.0
 """Maximum time of a case."""
 
 MEMORY = 4 << 30
@@ -46,11 +46,11 @@ MEMORY = 4 << 30
 MIN_MEMORY = 64 << 20
 """Minimum limit in bytes: with less, the engine's threads cannot start."""
 
-STARTING = 120.0
+ENGINE_START_SECONDS = 120.0
 """Maximum seconds for loading an engine."""
 
 
-class Judged(NamedTuple):
+class EngineReport(NamedTuple):
     """The verdicts of an engine over cases.
 
     Attributes:
@@ -65,7 +65,7 @@ class Judged(NamedTuple):
 
     engine: str
     folder: Path
-    cases: tuple[Stored, ...]
+    cases: tuple[StoredCase, ...]
     verdicts: tuple[Verdict, ...]
     seconds: float
     restarts: int
@@ -105,10 +105,10 @@ def judge(
     folder: Path | str,
     engine: str,
     jobs: int | None = None,
-    seconds: float = SECONDS,
+    seconds: float = CASE_SECONDS,
     memory: int = MEMORY,
     progress: Callable[[int], None] = lambda done: None,
-) -> Judged:
+) -> EngineReport:
     """Run an engine over the cases of a folder.
 
     Args:
@@ -132,7 +132,7 @@ def judge(
             rule=f"give at least {MIN_MEMORY >> 20} MiB, which an engine takes for its threads, or 0 for no limit",
         )
     cases = find_cases(Path(folder))
-    todo: queue.SimpleQueue[tuple[int, Stored]] = queue.SimpleQueue()
+    todo: queue.SimpleQueue[tuple[int, StoredCase]] = queue.SimpleQueue()
     for k, case in enumerate(cases):
         todo.put((k, case))
     run = _Run(engine, seconds, memory, todo, [None] * len(cases), progress)
@@ -148,7 +148,7 @@ def judge(
     verdicts = without_excuses([verdict for verdict in run.verdicts if verdict is not None])
     if len(verdicts) != len(cases):
         raise ModelError(f"{count_noun(len(cases) - len(verdicts), 'case')} got no verdict")
-    return Judged(
+    return EngineReport(
         run.version,
         Path(folder),
         tuple(cases),
@@ -167,7 +167,7 @@ class _Run:
         engine: str,
         seconds: float,
         memory: int,
-        todo: queue.SimpleQueue[tuple[int, Stored]],
+        todo: queue.SimpleQueue[tuple[int, StoredCase]],
         verdicts: list[Verdict | None],
         progress: Callable[[int], None],
     ) -> None:
@@ -264,14 +264,14 @@ class Worker:
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        answer = self._line(STARTING)
+        answer = self._line(ENGINE_START_SECONDS)
         if answer is None or "error" in answer:
             reason = answer["error"] if answer else f"it ended while it was loaded: {self._describe_end(0, last=True)}"
             self.close()
             raise ModelError(f"the engine {engine!r} cannot be used: {reason}")
         self.version: str = answer["version"]
 
-    def answer(self, stored: Stored, seconds: float) -> Verdict:
+    def answer(self, stored: StoredCase, seconds: float) -> Verdict:
         """Return the verdict on a case."""
         self.answers += 1
         before = self._errors.seek(0, os.SEEK_END)

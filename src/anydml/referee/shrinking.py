@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 from anydml.errors import ModelError
 from anydml.referee import smaller_nodes
-from anydml.referee.case_folders import Stored, check_new, write_case
+from anydml.referee.case_folders import StoredCase, check_new, write_case
 from anydml.referee.causes import Cause, causes_of
 from anydml.referee.directml import smaller_descs
 from anydml.referee.find_cases import find_cases
-from anydml.referee.judging import MEMORY, SECONDS, Judged, Worker
+from anydml.referee.judging import CASE_SECONDS, MEMORY, EngineReport, Worker
 from anydml.referee.verdicts import ACCEPTS, NOT_RUN, REFUSES, Verdict, difference
 from anydml.referee.webnn import smaller_calls
 
@@ -55,7 +55,7 @@ SHRINKERS: Mapping[str, Shrinker] = {
 """Functions that make cases smaller, by the form of the cases."""
 
 
-def shrunk(stored: Stored, fails: Callable[[Any], bool]) -> Any:
+def shrunk(stored: StoredCase, fails: Callable[[Any], bool]) -> Any:
     """Return the smallest case found that still fails.
 
     Args:
@@ -80,7 +80,7 @@ def shrunk(stored: Stored, fails: Callable[[Any], bool]) -> Any:
 
 
 def shrink_all(
-    judged: Judged, engine: str, folder: Path, seconds: float = SECONDS, memory: int = MEMORY
+    judged: EngineReport, engine: str, folder: Path, seconds: float = CASE_SECONDS, memory: int = MEMORY
 ) -> Iterator[str]:
     """Shrink the smallest case of each cause except refusals, and write it to a new folder, with lines to paste.
 
@@ -144,7 +144,7 @@ def shrink_all(
         worker.close()
 
 
-def _is_expected(shrinker: Shrinker, stored: Stored) -> bool:
+def _is_expected(shrinker: Shrinker, stored: StoredCase) -> bool:
     """Whether a case's outputs equal the computed ones, which smaller cases will expect."""
     with tempfile.TemporaryDirectory() as scratch:
         shrinker.write(shrinker.read(stored), Path(scratch))
@@ -152,7 +152,7 @@ def _is_expected(shrinker: Shrinker, stored: Stored) -> bool:
         return not difference(stored.outputs(), anew.outputs(), is_exact=True)[0]
 
 
-def _is_readable(shrinker: Shrinker, stored: Stored) -> bool:
+def _is_readable(shrinker: Shrinker, stored: StoredCase) -> bool:
     """Whether `anydml cases` may have written a case, since other cases have the same files."""
     try:
         shrinker.read(stored)

@@ -12,7 +12,7 @@ import onnx
 from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
 from anydml.errors import ModelError
-from anydml.referee.case_folders import Stored
+from anydml.referee.case_folders import StoredCase
 from anydml.referee.cases import Case, are_equal, engine_value, operator_named, valid_case
 from anydml.referee.fewer_axes import of_fewer_entries, shifted_axes
 from anydml.referee.nodes import Array, Node, OptionalValue, TensorList, Value, tensors_of, with_tensors
@@ -20,7 +20,7 @@ from anydml.referee.schema_texts import schema
 from anydml.referee.verdicts import as_array
 
 
-def node_of(stored: Stored) -> Node:
+def node_of(stored: StoredCase) -> Node:
     """Return the node of a stored case, with its inputs.
 
     Raises:
@@ -72,7 +72,7 @@ def _value(attribute: AttributeProto) -> Any:
     return value
 
 
-def case_of(stored: Stored) -> Case:
+def case_of(stored: StoredCase) -> Case:
     """Return the case of a folder."""
     return valid_case(operator_named(stored.operator), node_of(stored), stored.name)
 

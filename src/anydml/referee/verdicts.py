@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anydml.errors import ModelError
-from anydml.referee.case_folders import Stored
+from anydml.referee.case_folders import StoredCase
 from anydml.referee.cases import are_equal
 from anydml.referee.engines import Engine
 from anydml.referee.external_engines import CrashError, ExternalEngineError, MissingError, NotRunError, OutputError
@@ -59,7 +59,7 @@ class Verdict(NamedTuple):
     way: str = ""
 
 
-def verdict_of(stored: Stored, engine: Engine) -> Verdict:
+def verdict_of(stored: StoredCase, engine: Engine) -> Verdict:
     """Run an engine on a case, and compare.
 
     Raises:
@@ -69,7 +69,7 @@ def verdict_of(stored: Stored, engine: Engine) -> Verdict:
     return verdict._replace(way=getattr(engine, "way", ""))
 
 
-def _verdict_of(stored: Stored, engine: Engine) -> Verdict:
+def _verdict_of(stored: StoredCase, engine: Engine) -> Verdict:
     try:
         stored.check()
         inputs, expected, readings = stored.inputs(), stored.outputs(), stored.readings()
@@ -210,6 +210,6 @@ def without_excuses(verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]:
     )
 
 
-def unreadable(stored: Stored, error: ModelError) -> Verdict:
+def unreadable(stored: StoredCase, error: ModelError) -> Verdict:
     """Return the verdict on a case whose files cannot be read."""
     return Verdict(stored.name, str(stored.about.get("operator", "")), NOT_RUN, UNREADABLE, str(error))

@@ -11,7 +11,7 @@ import numpy as np
 from anydml.moves.accesses import operand_of
 from anydml.moves.composer import Composer
 from anydml.moves.index_runs import runs_of, select_runs
-from anydml.moves.move import Outside
+from anydml.moves.move import OutOfRange
 from anydml.moves.pieces import NotComposableError
 from anydml.moves.value import Value
 from anydml.onnx.graph import Node
@@ -57,7 +57,7 @@ class _Composer(Composer):
         """Refuse a result of which parts are overwritten."""
         raise NotComposableError(reason)
 
-    def pick(self, value: Value, indices: Value, dtype: str, axis: int, outside: Outside = "clamp") -> Value:
+    def pick(self, value: Value, indices: Value, dtype: str, axis: int, outside: OutOfRange = "clamp") -> Value:
         """See `Composer.pick`."""
         operand = operand_of(indices)
         array = None if operand is None else self._indices.get(operand[0])

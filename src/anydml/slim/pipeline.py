@@ -161,9 +161,9 @@ def slim(
     model: ModelProto,
     folder: Folder | None = None,
     exact: bool = False,
-    keeps_signs: bool = False,
+    keep_signs: bool = False,
     sizes: Mapping[str, int] | None = None,
-    merges_scales: bool = False,
+    merge_scales: bool = False,
 ) -> SlimmedModel:
     """Compose a model's movement, and rewrite it as fewer and cheaper standard nodes.
 
@@ -172,9 +172,9 @@ def slim(
         folder: folder of its external data, of which only what moves is read; None if it has none or it is loaded.
         exact: whether to keep the shapes of matrix products, so that runtimes add their terms in the same order, and
             the signs of zeros.
-        keeps_signs: whether to keep sums with 0, which turn −0 into 0.
+        keep_signs: whether to keep sums with 0, which turn −0 into 0.
         sizes: sizes of dimensions by name; the new model takes inputs of these sizes only.
-        merges_scales: whether to merge factors and biases of channels into weights, which rounds these again.
+        merge_scales: whether to merge factors and biases of channels into weights, which rounds these again.
 
     Returns:
         A model with the same opsets, inputs and outputs, which computes the same numbers.
@@ -182,11 +182,11 @@ def slim(
     Raises:
         ModelError: the model is not valid, has no size of a given name, or cannot have a given size.
         TypeError: `model` is not a ModelProto.
-        ValueError: both `exact` and `merges_scales` are given.
+        ValueError: both `exact` and `merge_scales` are given.
     """
     check_is_model("slim", model)
-    if exact and merges_scales:
-        raise ValueError("exact keeps every bit, and merges_scales rounds weights: leave one of them out")
+    if exact and merge_scales:
+        raise ValueError("exact keeps every bit, and merge_scales rounds weights: leave one of them out")
     if sizes:
         refuse_unknown_sizes(sizes, model, "the model")
         for key, size in sizes.items():
@@ -194,11 +194,11 @@ def slim(
                 raise ModelError(f"size {show_size(key)} is {size!r}: it must be an integer, 0 to 2⁶³ − 1", field=key)
         model = with_sizes(model, sizes)
     check_nodes(model)
-    return _slim(model, folder, exact, keeps_signs or exact, merges_scales)
+    return _slim(model, folder, exact, keep_signs or exact, merge_scales)
 
 
 def _slim(
-    model: ModelProto, folder: Folder | None, exact: bool, keeps_signs: bool, merges_scales: bool = False
+    model: ModelProto, folder: Folder | None, exact: bool, keep_signs: bool, merge_scales: bool = False
 ) -> SlimmedModel:
     """Slim a checked model; bodies keep their scales."""
     opset = opsets_of(model.opset_import).get("", 0)
@@ -229,7 +229,7 @@ def _slim(
         cost_before = max(cost_before, after_folding, key=lambda cost: cost.bytes_moved)
         stages.append(Stage(folded, _folding_title(graph, folded), (cost_before, after_folding)))
         graph, analyses = folded, folded_analyses
-    for stage in _simplify(graph, checker, keeps_signs, merges_scales):
+    for stage in _simplify(graph, checker, keep_signs, merge_scales):
         stages.append(stage)
         graph, analyses = stage.graph, analyses.of(stage.graph)
     first = last = _compose(analyses, stand_ins, {}, checker)
@@ -260,12 +260,12 @@ def _slim(
     return SlimmedModel(model, first.regions, notes, original.first, stages, after, cost_before)
 
 
-def _simplify(graph: Graph, checker: EquivalenceChecker, keeps_signs: bool, merges_scales: bool) -> Iterator[Stage]:
+def _simplify(graph: Graph, checker: EquivalenceChecker, keep_signs: bool, merge_scales: bool) -> Iterator[Stage]:
     """Yield the stages that remove or rewrite computing nodes regardless of movement: sums with 0, scales, roots."""
-    if not keeps_signs and (summed := checker.without_zeros(graph)) is not None:
+    if not keep_signs and (summed := checker.without_zeros(graph)) is not None:
         yield Stage(summed, _zeros_title(graph, summed), (NO_COST, NO_COST), SIGNS_DIFFER)
         graph = summed
-    if merges_scales and (merged := checker.with_scales(graph)) is not None:
+    if merge_scales and (merged := checker.with_scales(graph)) is not None:
         title = f"{SCALES_TITLE} ({count_noun(len(graph.ops) - len(merged.ops), 'node')})"
         yield Stage(merged, title, (NO_COST, NO_COST), WEIGHTS_DIFFER)
         graph = merged
@@ -276,7 +276,7 @@ def _simplify(graph: Graph, checker: EquivalenceChecker, keeps_signs: bool, merg
 def _slim_body(folder: Folder | None, exact: bool, body: ModelProto) -> ModelProto:
     """Return a slimmed body, whose outputs nodes outside the body may read."""
     check(body)
-    return _slim(body, folder, exact, keeps_signs=True).model
+    return _slim(body, folder, exact, keep_signs=True).model
 
 
 def _zeros_title(before: Graph, after: Graph) -> str:

@@ -22,8 +22,8 @@ from anydml.files.location import Location, show
 from anydml.paths import path_text
 from anydml.progress import progress_bar
 from anydml.stores.argument_checks import checked
-from anydml.stores.checkpoints.beside import Sums, sums_beside
 from anydml.stores.checkpoints.selecting import Selection, Strings
+from anydml.stores.checkpoints.small_file_differences import Sums, sums_beside
 from anydml.stores.formats.block_types import DTYPES_OF_BLOCKS, blocks_of, is_of_blocks, name_of, shape_in_elements
 from anydml.stores.formats.model_files import BIN_INDEX, INDEX
 from anydml.stores.formats.safetensors import DTYPES, MAX_HEADER, is_numpy_dtype, parse_json

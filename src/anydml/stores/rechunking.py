@@ -27,7 +27,7 @@ from anydml.stores.plans import Plan
 from anydml.stores.rechunking_groups import SAME, GroupSizes, array_remarks, like, rechunk_group
 from anydml.text import count_noun
 
-OF_OTHERS = (
+UNWRITABLE_SUFFIXES = (
     *(".safetensors", ".gguf", ".npz", ".bin", ".ckpt", ".pt", ".pth", ".onnx", ".json"),
     *(".h5", ".hdf5", ".nc", ".nc4", ".n5", ".tif", ".tiff"),
 )
@@ -103,7 +103,7 @@ def rechunk(
             raise location.error("is a group: dtype can only change a .npy file, so leave it out")
         if permute is not None or flip:
             raise location.error("is a group, but permute and flip apply to one array: name an array of it as IN")
-        if output.suffix.lower() in (".npy", *OF_OTHERS):
+        if output.suffix.lower() in (".npy", *UNWRITABLE_SUFFIXES):
             raise location.error(
                 f"is a group, but {output.name} would hold one array: name a group as OUT, or an array as IN"
             )
@@ -154,7 +154,7 @@ def rechunk(
                 "leave these options out"
             )
         new = new_npy(output, shape, store.dtype)
-    elif output.suffix.lower() in OF_OTHERS:
+    elif output.suffix.lower() in UNWRITABLE_SUFFIXES:
         raise Location(str(output)).error(
             f"would be a {output.suffix} file, which is not written: name a .npy file, or a folder such as x.zarr"
         )
@@ -164,9 +164,9 @@ def rechunk(
             output, shape, store.dtype, chunks, origin, codec, [output_axes[k] for k in order], shards, zarr_format
         )
     plan = plan_function(function, "rechunk", store, new, memory, overwrite)
-    is_as_it_is = order == [*range(store.ndim)] and all(flip == slice(None) for flip in flips)
-    is_as_it_is &= all(_is_whole(entry, size) for entry, size in zip(index, store.shape, strict=True))
-    plan.remarks = [*casts, *_remarks(store, new, shards, is_as_it_is and not casts)]
+    keeps_all_elements = order == [*range(store.ndim)] and all(flip == slice(None) for flip in flips)
+    keeps_all_elements &= all(_is_whole(entry, size) for entry, size in zip(index, store.shape, strict=True))
+    plan.remarks = [*casts, *_remarks(store, new, shards, keeps_all_elements and not casts)]
     plan.remarks += [] if isinstance(new, Target) else remarks_on_folder(output)
     return plan
 
@@ -187,11 +187,11 @@ def _check_target(output: Path, source: Path) -> None:
 
 
 def _remarks(
-    store: Store | ZarrStore, new: Target | ZarrTarget, shards: Sequence[int] | None, is_as_it_is: bool
+    store: Store | ZarrStore, new: Target | ZarrTarget, shards: Sequence[int] | None, keeps_all_elements: bool
 ) -> list[str]:
     """Return remarks on properties of the source that are not kept, and on a plan that changes nothing."""
     if not isinstance(store, ZarrStore):
-        is_copy = is_as_it_is and store.order is None and isinstance(new, Target)
+        is_copy = keeps_all_elements and store.order is None and isinstance(new, Target)
         return ["changes nothing: this writes the same elements in the same order"] if is_copy else []
     if isinstance(new, Target):
         lost = attribute_remarks(store.metadata)
@@ -200,7 +200,7 @@ def _remarks(
     remarks = [*array_remarks(store, new, shards), *remarks_on_reading(store.path)]
     if isinstance(store.path, Address) and not store.path.is_listed:
         remarks.append(f"reads {store.path}, which cannot be listed: that a chunk changes meanwhile is not noticed")
-    if is_as_it_is and is_same(store.metadata, new.metadata):
+    if keeps_all_elements and is_same(store.metadata, new.metadata):
         remarks.append(f"changes nothing: {SAME}")
     return remarks
 

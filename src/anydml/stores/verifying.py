@@ -15,10 +15,10 @@ from anydml.errors import ModelError
 from anydml.files.location import show
 from anydml.progress import progress_bar
 from anydml.stores.argument_checks import FLAG, checked
-from anydml.stores.checkpoints.beside import differences_beside
 from anydml.stores.checkpoints.casting import dtype_of
 from anydml.stores.checkpoints.presets import LayoutName
 from anydml.stores.checkpoints.selecting import EVERYTHING, Selection, Strings
+from anydml.stores.checkpoints.small_file_differences import differences_beside
 from anydml.stores.differences import Comparison, Difference
 from anydml.stores.formats.block_types import elements_of, is_of_blocks, name_of, shape_in_elements
 from anydml.stores.formats.store import Array, uncollected

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from anydml.errors import NO_FILE, BindingError, ModelError
+from anydml.errors import PATH_NOT_FOUND, BindingError, ModelError
 from anydml.files.addresses import Address
 from anydml.files.location import Location, names, show
 from anydml.moves.composer import Composer
@@ -71,7 +71,7 @@ def compare_arrays(
     for side, other_side in (sides, sides[::-1]):
         if not is_of_arrays(other_side):
             if not other_side.exists():
-                raise Location(str(other_side)).error(NO_FILE)
+                raise Location(str(other_side)).error(PATH_NOT_FOUND)
             raise Location(str(other_side)).error(
                 f"is neither a Zarr array or group nor a .npy file, as {side} is: name two of one kind"
             )

@@ -18,8 +18,8 @@ from anydml.functions.argument_conversion import host_integers
 from anydml.functions.public_functions import public_function
 from anydml.operators.function import Function, Parameter
 from anydml.operators.registry import FUNCTIONS
-from anydml.torch.laying import LAY_INTO_ZEROS
 from anydml.torch.tangents import KEYS, with_tangents
+from anydml.torch.window_scatter import LAY_INTO_ZEROS
 
 REGISTERED: dict[str, Function] = {**FUNCTIONS, LAY_INTO_ZEROS.name: LAY_INTO_ZEROS}
 """The functions that are registered as operators, by name."""

@@ -14,7 +14,7 @@ from anydml.infer import axis_of
 from anydml.moves.accesses import strided
 from anydml.moves.arithmetic_sequences import is_arithmetic_sequence
 from anydml.moves.composer import SCRATCH
-from anydml.moves.move import Access, Outside, all_lookups
+from anydml.moves.move import Access, OutOfRange, all_lookups
 from anydml.moves.value import Value
 from anydml.moves.value_maker import ValueMaker, ValueView
 from anydml.moves.verbs import View
@@ -100,7 +100,7 @@ class _TracedMaker(ValueMaker):
         super().__init__(trace.composer, dtype.itemsize, lambda sizes: check_size(trace.name, sizes, dtype), reason)
         self._function, self._trace, self._dtype = function, trace, dtype
 
-    def pick(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
+    def pick(self, x: Any, indices: Any, axis: int, outside: OutOfRange) -> Any:
         """Pick by indices; constant ones are checked now."""
         if isinstance(x, View) or not isinstance(indices, _ConstantIndices):
             return super().pick(x, indices, axis, outside)

@@ -22,7 +22,7 @@ from anydml.moves.value import Value
 from anydml.moves.value_maker import ValueMaker, ValueView
 from anydml.operators.split import split_rule
 from anydml.tracing.constants import dtype_of, is_list, whole_number, whole_numbers
-from anydml.tracing.refusing import RULE, fuse_error, refusal
+from anydml.tracing.refusing import MOVES_ONLY_RULE, fuse_error, refusal
 from anydml.tracing.short_integers import pinned_number
 from anydml.tracing.trace import TracedArray, with_needed_argument
 
@@ -197,7 +197,7 @@ def join(arrays: Sequence[TracedArray], axis: int) -> TracedArray:
             raise fuse_error(
                 f"cannot join arrays of {first.element} and {array.element}, which would compute: "
                 "convert them to one dtype first",
-                rule=RULE,
+                rule=MOVES_ONLY_RULE,
             )
         if array.ndim != first.ndim or shape_with(array, axis) != expected:
             raise fuse_error(

@@ -13,7 +13,7 @@ from anydml.tracing.array_verbs import broadcast_part, cast, cut, reshape
 from anydml.tracing.constants import arrays_of, check_torch_mask, is_list
 from anydml.tracing.indexing import selected_box
 from anydml.tracing.open_sizes import is_open
-from anydml.tracing.putting import Along, choose_by_mask, put, put_at_indices
+from anydml.tracing.putting import StridedCoordinates, choose_by_mask, put, put_at_indices
 from anydml.tracing.refusing import fuse_error, refusal
 from anydml.tracing.structure import leaves
 from anydml.tracing.trace import TracedArray
@@ -57,7 +57,9 @@ def replaced(x: TracedArray, key: Any, value: Any) -> TracedArray:
     fitted = reshape(broadcast_part(part, tuple(shape)), sizes)
     if all(type(step) is int and step == 1 for step in steps):
         return _with_box(x, fitted, starts, 0)
-    return put(x, fitted, [Along(axis, *bounds) for axis, bounds in enumerate(zip(starts, steps, strict=True))])
+    return put(
+        x, fitted, [StridedCoordinates(axis, *bounds) for axis, bounds in enumerate(zip(starts, steps, strict=True))]
+    )
 
 
 def _is_whole_axis(

@@ -28,7 +28,7 @@ GENERATOR_MAKERS = {"default_rng", "RandomState", "Random", "SeedSequence", "PCG
 _PLAIN_TYPES = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), slice, range, np.dtype, np.generic)
 
 
-def is_renamed_generator_maker(value: Any, name: str) -> bool:
+def is_aliased_rng_factory(value: Any, name: str) -> bool:
     """Whether an object makes generators of random numbers, but has another name in the code.
 
     Args:

@@ -14,7 +14,7 @@ from anydml.tracing.constants import refuse_negative, torch_indices, whole_numbe
 from anydml.tracing.join_split import repeat_elements
 from anydml.tracing.padding import pad_like_torch
 from anydml.tracing.picking import pick
-from anydml.tracing.putting import Along, AtIndices, put
+from anydml.tracing.putting import AtIndices, StridedCoordinates, put
 from anydml.tracing.refusing import fuse_error, refusal
 from anydml.tracing.trace import TracedArray
 
@@ -165,5 +165,8 @@ def max_unpool(
     if output_size is not None:
         sizes = whole_numbers(output_size)[-rank:]
     lead = x.shape[:-rank]
-    columns = [*map(Along, range(len(lead))), AtIndices(refuse_negative(torch_indices(indices, ("int64",))))]
+    columns = [
+        *map(StridedCoordinates, range(len(lead))),
+        AtIndices(refuse_negative(torch_indices(indices, ("int64",)))),
+    ]
     return reshape(put(fill(x, (*lead, math.prod(sizes))), x, columns), (*lead, *sizes))

@@ -242,7 +242,7 @@ def _pick_by_arrays(x: TracedArray, arrays: list[tuple[int, Any]], result_axis: 
         index_arrays = [(axis, *index_array(x, indices, x.shape[axis])) for axis, indices in arrays]
         picks = [(axis, broadcast(indices, sizes)) for axis, indices, _ in index_arrays]
         are_checked = all(is_checked for _, _, is_checked in index_arrays)
-        count, result = len(sizes), pick_points(x, picks, "clamp" if are_checked else "refuse")
+        count, result = len(sizes), pick_points(x, picks, "clamp" if are_checked else "error")
     axes = [axis for axis in range(result.ndim) if not first <= axis < first + count]
     axes[result_axis:result_axis] = range(first, first + count)
     return permute(result, axes)

@@ -10,8 +10,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from anydml.tracing import array_verbs, axes, join_split
+from anydml.tracing.library_functions import (
+    ElementDependentFunction,
+    LazyModule,
+    LibraryFunction,
+    Table,
+    call_library_function,
+    lines,
+)
 from anydml.tracing.trace import Trace, TracedArray
-from anydml.tracing.words import ElementDependentWord, LazyModule, Table, Word, call_word, lines
 
 assignable_arrays = LazyModule("assignable_arrays")
 if TYPE_CHECKING:
@@ -30,7 +37,7 @@ def call_numpy(trace: Trace, function: Any, arguments: Sequence[Any], keywords: 
     """
     module, function_name = getattr(function, "__module__", "numpy"), getattr(function, "__name__", str(function))
     key = f"{module}.{function_name}".removeprefix("numpy.")
-    return call_word(NUMPY, key, f"{module}.{function_name}", trace, arguments, keywords)
+    return call_library_function(NUMPY, key, f"{module}.{function_name}", trace, arguments, keywords)
 
 
 def _size(x: TracedArray, axis: Any = None) -> int:
@@ -53,7 +60,7 @@ NUMPY: Table = {
     **lines("rollaxis", axes.rollaxis, "@a axis start=0"),
     **lines("squeeze", axes.squeeze, "@a axis=None"),
     **lines("expand_dims", axes.expand_dims, "@a axis"),
-    **{f"atleast_{rank}d": Word(axes.at_least_each, "@*arys", rank=rank) for rank in (1, 2, 3)},
+    **{f"atleast_{rank}d": LibraryFunction(axes.at_least_each, "@*arys", rank=rank) for rank in (1, 2, 3)},
     **lines("flip", axes.flip, "@m axis=None"),
     **lines("fliplr", axes.flip_axis, "@m", axis=1),
     **lines("flipud", axes.flip_axis, "@m", axis=0),
@@ -128,7 +135,7 @@ NUMPY: Table = {
     **lines("ndim", lambda x: x.ndim, "@a"),
     **lines("size", _size, "@a axis=None"),
     # Unsupported, with the reason
-    **{name: ElementDependentWord(name) for name in ("nonzero", "flatnonzero", "argwhere", "unique")},
+    **{name: ElementDependentFunction(name) for name in ("nonzero", "flatnonzero", "argwhere", "unique")},
 }
 """NumPy's functions by name, including the submodule's."""
 

@@ -53,12 +53,12 @@ def _extreme(function: Callable[..., Any], arguments: tuple[Any, ...], named: di
         and len({short.number_type for short in values}) == 1
     ):
         first: ShortInteger = values[0]
-        extreme = first.open_size.scope.extreme([short.open_size for short in values], is_least=function is min)
+        extreme = first.open_size.scope.extreme([short.open_size for short in values], is_minimum=function is min)
         return ShortInteger(extreme, first.number_type) if type(extreme) is OpenSize else first
     if len(values) > 1 and all(type(value) in (int, OpenSize) for value in values):
         size = next((value for value in values if type(value) is OpenSize), None)
         if size is not None:
-            return size.scope.extreme(values, is_least=function is min)
+            return size.scope.extreme(values, is_minimum=function is min)
     return function(values)
 
 

@@ -64,7 +64,7 @@ class OpenSize:
     def __mul__(self, other: Any) -> Any:
         class_ = type(other)
         if class_ is int:
-            return self.scope.scaled(self, other)
+            return self.scope.multiply_by_constant(self, other)
         return self.scope.product(self, other) if class_ is OpenSize else self._apply_pinned(operator.mul, other)
 
     def __radd__(self, other: Any) -> Any:

@@ -11,7 +11,7 @@ from anydml.errors import FuseIndexError
 from anydml.moves.arithmetic_sequences import is_arithmetic_sequence
 from anydml.moves.composer import SCRATCH
 from anydml.moves.index_runs import runs_of, select_runs
-from anydml.moves.move import Fill, Outside, all_lookups
+from anydml.moves.move import Fill, OutOfRange, all_lookups
 from anydml.moves.value import Value
 from anydml.moves.value_maker import ValueView
 from anydml.operators.gather_elements import gather_elements_rule
@@ -31,14 +31,14 @@ MAX_INDEX_RUNS = 64
 Indices = np.ndarray[Any, np.dtype[np.int64]]
 
 
-def pick(x: TracedArray, indices: Any, axis: int, outside: Outside = "refuse") -> TracedArray:
+def pick(x: TracedArray, indices: Any, axis: int, outside: OutOfRange = "error") -> TracedArray:
     """Select elements along an axis by indices, whose shape replaces the axis; constant indices are checked now.
 
     Args:
         x: the array.
         indices: traced or constant; negative ones count from the end.
         axis: 0 to rank − 1.
-        outside: ``"clamp"``, or ``"refuse"`` for IndexError.
+        outside: ``"clamp"``, or ``"error"`` for IndexError.
     """
     if isinstance(indices, TracedArray):
         return pick_points(x, [(axis, x.trace.array(indices))], outside)
@@ -67,7 +67,7 @@ def _supports_lookups(x: TracedArray, axis: int) -> bool:
     return all(not start and factors == [(x.shape[axis], 1)] for start, factors in covered)
 
 
-def pick_points(x: TracedArray, picks: Sequence[tuple[int, TracedArray]], outside: Outside = "refuse") -> TracedArray:
+def pick_points(x: TracedArray, picks: Sequence[tuple[int, TracedArray]], outside: OutOfRange = "error") -> TracedArray:
     """Select elements by one index along each of several axes; all indices have the same shape.
 
     Raises:
@@ -93,7 +93,7 @@ def pick_points(x: TracedArray, picks: Sequence[tuple[int, TracedArray]], outsid
     return x.new_array(x.trace.composer.pick_points(x.value, values, outside))
 
 
-def pick_along(x: TracedArray, indices: TracedArray, axis: int, outside: Outside) -> TracedArray:
+def pick_along(x: TracedArray, indices: TracedArray, axis: int, outside: OutOfRange) -> TracedArray:
     """Like numpy.take_along_axis, for shapes that are equal except along the axis."""
     _check(x, indices, axis, outside)
     if not indices.count:
@@ -106,7 +106,7 @@ def index_view(indices: TracedArray) -> ValueView:
     return ValueView(indices.value, indices.element.name)
 
 
-def _check(x: TracedArray, indices: TracedArray, axis: int, outside: Outside) -> None:
+def _check(x: TracedArray, indices: TracedArray, axis: int, outside: OutOfRange) -> None:
     check_dtype_of(indices)
     if not x.shape[axis] and indices.count:
         raise fuse_error(f"axis {axis} of {x!r} is empty, but there are indices", FuseIndexError)

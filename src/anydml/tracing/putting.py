@@ -10,7 +10,7 @@ import numpy as np
 from anydml.errors import FuseIndexError
 from anydml.moves.accesses import strided
 from anydml.moves.composer import SCRATCH
-from anydml.moves.move import Outside
+from anydml.moves.move import OutOfRange
 from anydml.moves.sizing import Integers
 from anydml.moves.value_maker import ValueView
 from anydml.operators.diagonal_matrix import BEYOND_DIAGONALS, diagonal_matrix_rule
@@ -26,7 +26,7 @@ from anydml.tracing.trace import TracedArray
 _MASKS = frozenset(map(np.dtype, ("bool", "int8", "uint8")))
 
 
-class Along(NamedTuple):
+class StridedCoordinates(NamedTuple):
     """Coordinates ``start + step·c``, where c is the part's coordinate along a dimension."""
 
     dim: int
@@ -38,7 +38,7 @@ class AtIndices(NamedTuple):
     """Coordinates given by indices of the part's shape."""
 
     indices: TracedArray
-    outside: Outside = "refuse"
+    outside: OutOfRange = "error"
 
 
 def put(x: TracedArray, part: TracedArray, places: Sequence[Any]) -> TracedArray:
@@ -47,7 +47,7 @@ def put(x: TracedArray, part: TracedArray, places: Sequence[Any]) -> TracedArray
     Args:
         x: the array.
         part: the new elements.
-        places: the new elements' coordinates along each axis of x, `Along` or `AtIndices`.
+        places: the new elements' coordinates along each axis of x, `StridedCoordinates` or `AtIndices`.
 
     Raises:
         FuseError: the indices' dtype is not supported, they would move before they are checked, or dtypes differ.
@@ -63,7 +63,7 @@ def put(x: TracedArray, part: TracedArray, places: Sequence[Any]) -> TracedArray
     destination, part_dims = make.result_from(ValueView(x.value)), list[int]()
     for put_axis_indices in places:
         axis = len(part_dims)
-        if isinstance(put_axis_indices, Along):
+        if isinstance(put_axis_indices, StridedCoordinates):
             destination = make.cut(
                 destination, axis, put_axis_indices.start, part.shape[put_axis_indices.dim], put_axis_indices.step
             )
@@ -101,7 +101,7 @@ def _check(place: AtIndices, size: int) -> None:
     if not size:
         raise fuse_error("an axis is empty, but there are indices", FuseIndexError)
     strided_indices = strided(place.indices.value)
-    if place.outside == "refuse" and (strided_indices is None or strided_indices[0].operand >= SCRATCH):
+    if place.outside == "error" and (strided_indices is None or strided_indices[0].operand >= SCRATCH):
         hint = "pass them as an argument"
         raise fuse_error(f"indices are checked before anything moves, but these would have to move first: {hint}")
 
@@ -117,12 +117,12 @@ def put_at_indices(x: TracedArray, indices: Mapping[int, Any], values: TracedArr
     shape = common_shape([array.shape for array in indices.values()])
     first, behind = min(indices), x.ndim - max(indices) - 1
     sizes = [*x.shape[:first], *shape, *x.shape[x.ndim - behind :]]
-    places: list[Any] = [*map(Along, range(first))]
+    places: list[Any] = [*map(StridedCoordinates, range(first))]
     for axis, indices_at in indices.items():
         index, is_checked = index_array(x, indices_at, x.shape[axis])
         fitted = reshape(index, (*index.shape, *(1,) * behind))
-        places.append(AtIndices(broadcast(fitted, sizes), "skip" if is_checked else "refuse"))
-    places += [Along(len(sizes) - behind + k) for k in range(behind)]
+        places.append(AtIndices(broadcast(fitted, sizes), "skip" if is_checked else "error"))
+    places += [StridedCoordinates(len(sizes) - behind + k) for k in range(behind)]
     return put(x, broadcast(values, sizes), places)
 
 

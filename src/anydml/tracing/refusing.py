@@ -18,7 +18,7 @@ from anydml.name_hints import EQUIVALENTS
 from anydml.text import MOVES_ONLY
 from anydml.tracing.names_in_code import reaches_variables
 
-RULE = MOVES_ONLY
+MOVES_ONLY_RULE = MOVES_ONLY
 
 COMPUTE_OUTSIDE = "apply it before or after the fused function"
 """The remedy in errors of operations that compute."""
@@ -65,14 +65,16 @@ def _caller() -> types.FrameType:
 
 def refusal(subject: str, hint: str = COMPUTE_OUTSIDE) -> FuseError:
     """Return the error for an operation that computes, or depends on elements, with a reason or a remedy."""
-    reason = f"{RULE}: {hint}" if hint is COMPUTE_OUTSIDE else hint
-    return _located_error(FuseError, f"{subject}: {reason}", RULE)
+    reason = f"{MOVES_ONLY_RULE}: {hint}" if hint is COMPUTE_OUTSIDE else hint
+    return _located_error(FuseError, f"{subject}: {reason}", MOVES_ONLY_RULE)
 
 
 def not_assignable(array: Any) -> FuseError:
     """Return the error for an assignment into an array that the function has not created."""
     message = f"cannot assign into {array!r}, which the function has not created"
-    return _located_error(FuseError, f"{message}: assign into a copy of it, or into an array made by numpy.zeros", RULE)
+    return _located_error(
+        FuseError, f"{message}: assign into a copy of it, or into an array made by numpy.zeros", MOVES_ONLY_RULE
+    )
 
 
 def not_created(part: Any, library: str) -> FuseError:
@@ -86,7 +88,7 @@ def not_created(part: Any, library: str) -> FuseError:
         )
     elif reaches_variables(_caller().f_code):
         message += ", in a function without global, class, globals, eval and exec, since fuse copies no other"
-    return _located_error(FuseError, message, RULE)
+    return _located_error(FuseError, message, MOVES_ONLY_RULE)
 
 
 def fuse_error(message: str, error_class: type[FuseError] = FuseError, rule: str | None = None) -> FuseError:

@@ -38,7 +38,7 @@ from anydml.tracing.constants import (
 )
 from anydml.tracing.padding import wrapped_slice
 from anydml.tracing.picking import index_array, pick
-from anydml.tracing.putting import Along, AtIndices, check_same_dtype, choose_by_mask, put, put_at_indices
+from anydml.tracing.putting import AtIndices, StridedCoordinates, check_same_dtype, choose_by_mask, put, put_at_indices
 from anydml.tracing.refusing import fuse_error, refusal
 from anydml.tracing.selecting import diagonal, diagonal_at, within
 from anydml.tracing.trace import TracedArray
@@ -67,8 +67,8 @@ def scatter(x: TracedArray, dim: int, index: Any, src: Any, reduce: Any = None) 
         for k, size in enumerate(given_indices.shape):
             part = cut(part, k, 0, size)
     indices, is_checked = index_array(x, refuse_negative(given_indices), array.shape[axis])
-    at = AtIndices(indices, "skip" if is_checked else "refuse")
-    places = [at if k == axis else Along(k) for k in range(array.ndim)]
+    at = AtIndices(indices, "skip" if is_checked else "error")
+    places = [at if k == axis else StridedCoordinates(k) for k in range(array.ndim)]
     return reshape(put(array, broadcast(part, given_indices.shape), places), x.shape)
 
 
@@ -155,7 +155,14 @@ def slice_scatter(
     count = max(0, -(-(last - first) // given_indices))
     _check_src(src, shape_with(x, axis, count))
     if given_indices != 1 and count:
-        return put(x, src, [Along(k, first, given_indices) if k == axis else Along(k) for k in range(x.ndim)])
+        return put(
+            x,
+            src,
+            [
+                StridedCoordinates(k, first, given_indices) if k == axis else StridedCoordinates(k)
+                for k in range(x.ndim)
+            ],
+        )
     end = first + count
     return join([cut(x, axis, 0, first), src, cut(x, axis, end, size - end)], axis)
 
@@ -175,7 +182,15 @@ def diagonal_scatter(x: TracedArray, src: TracedArray, offset: int = 0, dim1: in
     row, column, size = diagonal_at(ordered.shape[-2], ordered.shape[-1], offset)
     _check_src(src, (*ordered.shape[:-2], size))
     outer_axes = x.ndim - 2
-    replaced = put(ordered, src, [*map(Along, range(outer_axes)), Along(outer_axes, row), Along(outer_axes, column)])
+    replaced = put(
+        ordered,
+        src,
+        [
+            *map(StridedCoordinates, range(outer_axes)),
+            StridedCoordinates(outer_axes, row),
+            StridedCoordinates(outer_axes, column),
+        ],
+    )
     return moveaxis(replaced, (-2, -1), (dim1, dim2))
 
 
@@ -209,7 +224,7 @@ def one_hot(x: TracedArray, num_classes: int = -1) -> TracedArray:
         raise refusal(
             f"one_hot of {x!r} without num_classes", "the result's shape would depend on elements: pass num_classes"
         )
-    places = [*map(Along, range(x.ndim)), AtIndices(refuse_negative(x))]
+    places = [*map(StridedCoordinates, range(x.ndim)), AtIndices(refuse_negative(x))]
     return put(fill(x, (*x.shape, num_classes)), fill(x, x.shape, 1), places)
 
 

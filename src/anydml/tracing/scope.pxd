@@ -12,12 +12,12 @@ cdef class Scope:
     cpdef sum(self, OpenSizeType x, OpenSizeType y)
     cpdef difference(self, OpenSizeType x, OpenSizeType y)
     cdef _known_difference(self, OpenSizeType x, OpenSizeType y)
-    cpdef scaled(self, OpenSizeType size, factor)
+    cpdef multiply_by_constant(self, OpenSizeType size, factor)
     cdef tuple _scaled(self, register)
     cpdef product(self, x, y)
     cpdef quotient(self, dividend, by)
-    cpdef extreme_of_two(self, x, y, bint is_least)
-    cdef OpenSizeType _extreme(self, first, second, bint is_least)
+    cpdef extreme_of_two(self, x, y, bint is_minimum)
+    cdef OpenSizeType _extreme(self, first, second, bint is_minimum)
     cdef bint _comes_before(self, x, y) except -1
     cdef _note_bounds(self, register, low, high)
     cdef tuple _bounds(self, size)
@@ -29,5 +29,5 @@ cdef class Scope:
     cpdef pin(self, OpenSizeType size, why=*)
 
 cdef _value(size)
-cdef _extreme_of_known(bound, other, bint is_least)
-cdef _extreme_of_any(bound, other, bint is_least)
+cdef _extreme_of_known(bound, other, bint is_minimum)
+cdef _extreme_of_any(bound, other, bint is_minimum)

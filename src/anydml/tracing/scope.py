@@ -124,7 +124,7 @@ class Scope:
             else None
         )
 
-    def scaled(self, size: OpenSize, factor: int) -> Any:
+    def multiply_by_constant(self, size: OpenSize, factor: int) -> Any:
         """Multiply a size by an integer."""
         if factor == 1:
             return size
@@ -162,42 +162,42 @@ class Scope:
             register, factor = self._scaled(dividend.register)
             if factor % by == 0:
                 inner = OpenSize(self, register, 0, (dividend.traced_value - dividend.addend) // factor)
-                return self.scaled(inner, factor // by) + dividend.addend // by
+                return self.multiply_by_constant(inner, factor // by) + dividend.addend // by
             carried, addend = divmod(dividend.addend, by)
             register = self.register(OpenSize(self, dividend.register, addend, dividend.traced_value - carried * by))
             return OpenSize(self, self.tape.step(FLOOR, register, self.register(by)), carried, value)
         return OpenSize(self, self.tape.step(FLOOR, self.register(dividend), self.register(by)), 0, value)
 
-    def extreme(self, sizes: Sequence[Any], is_least: bool = False) -> Any:
+    def extreme(self, sizes: Sequence[Any], is_minimum: bool = False) -> Any:
         """Return the maximum, or minimum, of sizes and integers, without a guard on which one it is."""
         if len(sizes) == 2:
-            return self.extreme_of_two(sizes[0], sizes[1], is_least)
+            return self.extreme_of_two(sizes[0], sizes[1], is_minimum)
         each_once = sorted({self._sort_key(size): size for size in sizes}.items(), key=lambda item: item[0])
         extreme, *other_sizes = [size for _, size in each_once]
         for size in other_sizes:
-            extreme = self._extreme(extreme, size, is_least)
+            extreme = self._extreme(extreme, size, is_minimum)
         return extreme
 
-    def extreme_of_two(self, x: Any, y: Any, is_least: bool) -> Any:
+    def extreme_of_two(self, x: Any, y: Any, is_minimum: bool) -> Any:
         """Return the maximum, or minimum, of two sizes or integers, without a guard on which one it is."""
         if self._is_at_least(x, y):
-            return y if is_least else x
+            return y if is_minimum else x
         if self._is_at_least(y, x):
-            return x if is_least else y
+            return x if is_minimum else y
         # Equal extremes share a step.
         if self._comes_before(y, x):
-            return self._extreme(y, x, is_least)
-        return self._extreme(x, y, is_least)
+            return self._extreme(y, x, is_minimum)
+        return self._extreme(x, y, is_minimum)
 
-    def _extreme(self, first: Any, second: Any, is_least: bool) -> Any:
+    def _extreme(self, first: Any, second: Any, is_minimum: bool) -> Any:
         # A constant that the result has need not be added before.
         addend = first.addend if type(first) is OpenSize else second.addend
         x, y = first - addend, second - addend
-        register = self.tape.step(SMALLER if is_least else LARGER, self.register(x), self.register(y))
-        self._extremes[register] = x, y, is_least
+        register = self.tape.step(SMALLER if is_minimum else LARGER, self.register(x), self.register(y))
+        self._extremes[register] = x, y, is_minimum
         (low, high), (other_low, other_high) = self._bounds(x), self._bounds(y)
         value, other_value = _value(x), _value(y)
-        if is_least:
+        if is_minimum:
             self._note_bounds(
                 register, _extreme_of_known(low, other_low, True), _extreme_of_any(high, other_high, True)
             )
@@ -313,7 +313,7 @@ class Scope:
                 return np.int64
         return int
 
-    def _type_of_extreme(self, x: Any, y: Any, is_least: bool) -> type:
+    def _type_of_extreme(self, x: Any, y: Any, is_minimum: bool) -> type:
         """Return the type of a maximum or minimum: that of the larger, or smaller, number."""
         types = self.type_of(x), self.type_of(y)
         if types[0] is types[1]:
@@ -321,7 +321,7 @@ class Scope:
         difference = x - y
         is_less = self.is_negative(difference) if type(difference) is OpenSize else difference < 0
         # Of equal numbers, Python returns the first. Which of the two came first is unknown here; x is assumed.
-        return types[is_less is not is_least]
+        return types[is_less is not is_minimum]
 
     def as_int(self, size: OpenSize) -> OpenSize:
         """Return a number as one of Python's."""
@@ -339,18 +339,18 @@ def _value(size: Any) -> int:
     return size.traced_value if type(size) is OpenSize else size
 
 
-def _extreme_of_known(bound: Any, other: Any, is_least: bool) -> Any:
+def _extreme_of_known(bound: Any, other: Any, is_minimum: bool) -> Any:
     """Return the minimum, or maximum, of two bounds; None if a bound is unknown."""
     if bound is None or other is None:
         return None
-    return min(bound, other) if is_least else max(bound, other)
+    return min(bound, other) if is_minimum else max(bound, other)
 
 
-def _extreme_of_any(bound: Any, other: Any, is_least: bool) -> Any:
+def _extreme_of_any(bound: Any, other: Any, is_minimum: bool) -> Any:
     """Return the minimum, or maximum, of two bounds; if only one is known, that one."""
     if bound is None or other is None:
         return other if bound is None else bound
-    return min(bound, other) if is_least else max(bound, other)
+    return min(bound, other) if is_minimum else max(bound, other)
 
 
 def _caller() -> str:

@@ -74,7 +74,7 @@ def take_along_axis(x: TracedArray, indices: Any, axis: Any = -1) -> TracedArray
         )
     sizes = common_shape([shape_with(array, axis, 1) for array in (x, index)])
     x, index = (broadcast(array, (*sizes[:axis], array.shape[axis], *sizes[axis + 1 :])) for array in (x, index))
-    return pick_along(x, index, axis, "clamp" if is_checked else "refuse")
+    return pick_along(x, index, axis, "clamp" if is_checked else "error")
 
 
 def take_along_dim(x: TracedArray, indices: Any, dim: Any = None) -> TracedArray:
@@ -97,7 +97,7 @@ def select_along(x: TracedArray, dim: int, index: Any) -> TracedArray:
         raise fuse_error(f"indices of {count_noun(by.ndim, 'dimension')} pick from {x.ndim}")
     by, x = by.reshape(shape or (1,)), within(at_least(x, 1), shape or (1,), axis)
     indices, is_checked = index_array(x, refuse_negative(by), x.shape[axis])
-    return reshape(pick_along(x, indices, axis, "clamp" if is_checked else "refuse"), shape)
+    return reshape(pick_along(x, indices, axis, "clamp" if is_checked else "error"), shape)
 
 
 def within(x: TracedArray, sizes: Sequence[int], axis: int) -> TracedArray:
@@ -269,4 +269,4 @@ def choose_from(a: Any, choices: Any, mode: str = "raise") -> TracedArray:
     by = refuse_negative(_bounded(traced_or_constant(a), len(arrays), mode))
     index, is_checked = index_array(arrays[0], by, len(arrays))
     index, *arrays = broadcast_all([index, *arrays])
-    return at(pick_along(stack(arrays), expand_dims(index, 0), 0, "clamp" if is_checked else "refuse"), 0, 0)
+    return at(pick_along(stack(arrays), expand_dims(index, 0), 0, "clamp" if is_checked else "error"), 0, 0)

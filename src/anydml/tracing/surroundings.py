@@ -22,9 +22,9 @@ from anydml.tracing.attributes import MAX_ITEMS, Attributes
 from anydml.tracing.categories import (
     category_of,
     classes_of,
+    is_aliased_rng_factory,
     is_array_like,
     is_of_a_library,
-    is_renamed_generator_maker,
     package_of,
     referents_of,
     syntax_methods,
@@ -182,7 +182,7 @@ class Surroundings:
                 return
 
     def _visit(self, value: Any, label: str, category: str) -> None:
-        if category == "unsteady" or differs_by_time(value) or is_renamed_generator_maker(value, label):
+        if category == "unsteady" or differs_by_time(value) or is_aliased_rng_factory(value, label):
             self.unsteady = label
         elif differs_by_process(value):
             self._note(partial(_result_of, value), label)

@@ -6,9 +6,16 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from anydml.tracing import array_verbs, axes, constants, indexing, join_split
+from anydml.tracing.library_functions import (
+    ElementDependentFunction,
+    LazyModule,
+    LibraryFunction,
+    Table,
+    call_library_function,
+    lines,
+)
 from anydml.tracing.refusing import fuse_error, not_created, refusal
 from anydml.tracing.trace import Trace, TracedArray
-from anydml.tracing.words import ElementDependentWord, LazyModule, Table, Word, call_word, lines
 
 assignable_arrays = LazyModule("assignable_arrays")
 if TYPE_CHECKING:
@@ -29,7 +36,7 @@ def call_torch(trace: Trace, name: str, arguments: Sequence[Any], keywords: dict
     """
     if name == "__setitem__":
         raise not_created(arguments[-1], "PyTorch")
-    return call_word(TORCH, name, f"torch's {name.removeprefix(FUNCTIONAL)}", trace, arguments, keywords)
+    return call_library_function(TORCH, name, f"torch's {name.removeprefix(FUNCTIONAL)}", trace, arguments, keywords)
 
 
 def name_of(function: Any) -> str:
@@ -39,7 +46,9 @@ def name_of(function: Any) -> str:
     return FUNCTIONAL + name if is_functional and FUNCTIONAL + name in TORCH else name
 
 
-def methods(names: str, operation: Callable[..., Any], parameters: str = "", **fixed: Any) -> dict[str, Word]:
+def methods(
+    names: str, operation: Callable[..., Any], parameters: str = "", **fixed: Any
+) -> dict[str, LibraryFunction]:
     """Return the entries of a word that may be a method, because the first parameter is a tensor."""
     return lines(names, operation, f"{_SELF} {parameters}", **fixed)
 
@@ -114,7 +123,7 @@ TORCH: Table = {
     **methods("unflatten", axes.unflatten, "dim sizes"),
     **methods("squeeze squeeze_copy", axes.squeeze, "dim|axis=None", is_strict=False),
     **methods("unsqueeze unsqueeze_copy", lambda x, dim: axes.expand_dims(x, constants.whole_number(dim)), "dim|axis"),
-    **{f"atleast_{rank}d": Word(axes.at_least_each, "**tensors", rank=rank) for rank in (1, 2, 3)},
+    **{f"atleast_{rank}d": LibraryFunction(axes.at_least_each, "**tensors", rank=rank) for rank in (1, 2, 3)},
     **methods("flip", axes.flip, "*dims|dim|axis|axes"),
     **methods("fliplr", axes.flip_axis, axis=1),
     **methods("flipud", axes.flip_axis, axis=0),
@@ -217,7 +226,7 @@ TORCH: Table = {
     ),
     **methods("upsample", images.interpolate, "size=None scale_factor=None mode='nearest' -align_corners"),
     **methods("upsample_nearest", images.interpolate, "size=None scale_factor=None"),
-    **{f"max_unpool{rank}d": Word(images.max_unpool, _UNPOOL_PARAMETERS, rank=rank) for rank in (1, 2, 3)},
+    **{f"max_unpool{rank}d": LibraryFunction(images.max_unpool, _UNPOOL_PARAMETERS, rank=rank) for rank in (1, 2, 3)},
     # Constants. Nothing can be written into an empty tensor, so it may be zeros.
     **methods("zeros_like empty_like", new_arrays.like, _CREATION_PARAMETERS),
     **methods("ones_like", new_arrays.like, _CREATION_PARAMETERS, fill_value=1),
@@ -239,12 +248,12 @@ TORCH: Table = {
     **methods("real", axes.real),
     **methods("to", new_arrays.to, "**given dtype=None device=None other=None -non_blocking -copy -memory_format"),
     **methods("type_as", lambda x, other: new_arrays.to(x, [other]), "@other"),
-    **{name: Word(new_arrays.as_dtype, f"{_SELF} * -memory_format", name=name) for name in _DTYPES.split()},
+    **{name: LibraryFunction(new_arrays.as_dtype, f"{_SELF} * -memory_format", name=name) for name in _DTYPES.split()},
     **methods("numel nelement", lambda x: x.count),
     **methods("dim ndimension", lambda x: x.ndim),
     **methods("element_size", lambda x: x.itemsize),
     # Unsupported, with the reason
-    **{name: ElementDependentWord(name) for name in _ELEMENT_DEPENDENT.split()},
+    **{name: ElementDependentFunction(name) for name in _ELEMENT_DEPENDENT.split()},
 }
 """PyTorch's functions and methods by name."""
 for _word in TORCH.values():

@@ -23,7 +23,7 @@ from anydml.tracing.refusing import (
     CLAMPING_TAKE,
     COMPUTE_OUTSIDE,
     CONVERT_OUTSIDE,
-    RULE,
+    MOVES_ONLY_RULE,
     fuse_error,
     is_assigned,
     is_drawing,
@@ -256,7 +256,7 @@ class TracedArray(TracedFields):
             f"cannot convert {self!r} to a NumPy array, because its elements are not known while the function is "
             f"traced: {advice}"
         )
-        raise with_needed_argument(fuse_error(message, rule=RULE), self)
+        raise with_needed_argument(fuse_error(message, rule=MOVES_ONLY_RULE), self)
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, arguments: Any = (), named: Any = None) -> NoReturn:
@@ -272,7 +272,9 @@ class TracedArray(TracedFields):
             class_name = f"{self.library_class().__module__}.{self.library_class().__name__}"
             raise fuse_error(f"{class_name} has no attribute {escape_controls(name)}", FuseAttributeError)
         # No AttributeError, for which `hasattr` would say that arrays have none.
-        error = fuse_error(f".{name} of {self!r} is not supported: {RULE}: {COMPUTE_OUTSIDE}", rule=RULE)
+        error = fuse_error(
+            f".{name} of {self!r} is not supported: {MOVES_ONLY_RULE}: {COMPUTE_OUTSIDE}", rule=MOVES_ONLY_RULE
+        )
         raise with_needed_argument(error, self) if name in NUMBER_METHODS else error
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from anydml.tracing.indexing import indexed
+from anydml.tracing.library_functions import attribute
 from anydml.tracing.numpy_table import METHODS, call_numpy
 from anydml.tracing.refusing import fuse_error
 from anydml.tracing.trace import TracedArray
-from anydml.tracing.words import attribute
 
 
 class TracedNdarray(TracedArray):

@@ -56,8 +56,8 @@ class TracedTensor(TracedNdarray):
     def __getattr__(self, name: str) -> Any:
         import torch
 
+        from anydml.tracing.library_functions import attribute
         from anydml.tracing.torch_table import TORCH
-        from anydml.tracing.words import attribute
 
         is_method = name in TORCH and hasattr(torch.Tensor, name)
         return attribute(TORCH, name, f"torch's {name}", self) if is_method else TracedArray.__getattr__(self, name)

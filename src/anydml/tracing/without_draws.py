@@ -34,10 +34,10 @@ def cannot_draw(names: Iterable[str], objects: Iterable[Any]) -> bool:
         names: all names in its code and in the code of the functions that it calls.
         objects: all objects that it can reach, other than plain values.
     """
-    return all(map(_is_name_of_a_move, names)) and all(map(_is_known, objects))
+    return all(map(_is_movement_function_name, names)) and all(map(_is_known, objects))
 
 
-def _is_name_of_a_move(name: str) -> bool:
+def _is_movement_function_name(name: str) -> bool:
     """Whether no object that `_is_known` accepts draws by an attribute of this name."""
     return _is_safe(name, sys.modules.get("torch"), _names_of_moves())
 
@@ -70,7 +70,7 @@ def _is_known(value: Any) -> bool:
         if not is_of_a_library(value):
             # Everything that a function reaches is visited, too. A builtin function may be a method of a generator.
             return class_ is types.FunctionType
-        return value.__name__ in _names_of_moves() if package == "torch" else _is_of_a_steady_package(value)
+        return value.__name__ in _names_of_moves() if package == "torch" else _comes_from_deterministic_package(value)
     if category == "wrapper":
         return package in _OWN_PACKAGES
     if category == "module":
@@ -88,7 +88,7 @@ def _is_known(value: Any) -> bool:
     return class_ is np.ndarray and not value.dtype.hasobject
 
 
-def _is_of_a_steady_package(function: Any) -> bool:
+def _comes_from_deterministic_package(function: Any) -> bool:
     package = package_of(function)
     return package in _OWN_PACKAGES or (package == "numpy" and not function.__module__.startswith("numpy.random"))
 

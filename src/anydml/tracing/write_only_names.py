@@ -36,8 +36,8 @@ _NAMING_INSTRUCTIONS = frozenset(("LOAD_CLOSURE", "MAKE_CELL", "IMPORT_NAME"))
 
 def _mentions(step: dis.Instruction, name: str) -> bool:
     # Some load two variables.
-    is_there = name in step.argval if isinstance(step.argval, tuple) else step.argval == name
-    return is_there and step.opname not in _NAMING_INSTRUCTIONS
+    names_variable = name in step.argval if isinstance(step.argval, tuple) else step.argval == name
+    return names_variable and step.opname not in _NAMING_INSTRUCTIONS
 
 
 def _writes(steps: Sequence[dis.Instruction], start: int) -> bool:

@@ -184,7 +184,7 @@ def test_a_scatter_is_captured_and_replayed_and_outlives_its_program(device):
 
 
 def test_a_check_of_indices_waits_and_is_not_captured(device):
-    program, x, i, y = scatter(5000, 300, "refuse")
+    program, x, i, y = scatter(5000, 300, "error")
     bound = program.bind([as_array(x), as_array(i), as_array(y)])
     bound()
     np.testing.assert_array_equal(y.cpu().numpy(), scattered(x, i, y))

@@ -248,7 +248,7 @@ def _refused(work):
 def test_an_index_that_may_not_be_outside_stops_everything():
     raised = 0
     for k in range(24):
-        program, arrays = random_program([23, k], outside=("refuse", "clamp", "skip"))
+        program, arrays = random_program([23, k], outside=("error", "clamp", "skip"))
         expected = [array.copy() for array in arrays]
         bound = Bound(program, arrays)
         if message := _refused(NumpyProgram(program).bind(expected)):
@@ -263,7 +263,7 @@ def test_an_index_that_may_not_be_outside_stops_everything():
 
 
 def test_a_dispatch_that_was_stopped_can_go_on():
-    program, arrays = scatter(np.random.default_rng(0), count=20, axis=7, outside="refuse", dtype="int32")
+    program, arrays = scatter(np.random.default_rng(0), count=20, axis=7, outside="error", dtype="int32")
     indices = np.arange(20, dtype=np.int32) % 7
     bad = indices.copy()
     bad[[12, 17]] = 7, -8
@@ -408,7 +408,7 @@ def test_a_dispatch_makes_nothing_new(monkeypatch):
 
 
 def test_what_waits_cannot_be_captured(monkeypatch):
-    program, arrays = scatter(np.random.default_rng(0), count=5, axis=7, outside="refuse")
+    program, arrays = scatter(np.random.default_rng(0), count=5, axis=7, outside="error")
     bound = Bound(program, arrays)
     monkeypatch.setattr(engine, "is_captured", lambda gpu: True)
     with pytest.raises(

@@ -12,7 +12,7 @@ import numpy as np
 from anydml.engines.cuda.available import require_gpu
 from anydml.engines.cuda.launch import Dispatch, Kernel, Table, Work
 from anydml.engines.cuda.memory import Array, callers_stream, is_captured
-from anydml.engines.cuda.operands import Operands, Supply
+from anydml.engines.cuda.operands import OperandProvider, Operands
 from anydml.engines.cuda.plan import LaunchPlan, plan
 from anydml.engines.cuda.refusals import checks, raise_first, searches
 from anydml.engines.cuda.schedule import FINDINGS, WINNERS, Launch, launches, table_bytes
@@ -121,7 +121,7 @@ class CudaProgram:
         self._alignments = [Alignment(launch.moves) for launch in self._launches]
         self._plans: dict[tuple[int, int, tuple[int, ...]], _Ready] = {}
         tables = table_bytes(scheduled, WINNERS), table_bytes(searched, FINDINGS)
-        self._supply = Supply(source, tables, gpu)
+        self._supply = OperandProvider(source, tables, gpu)
 
     @classmethod
     def of(cls, source: Program, gpu: int | None) -> CudaProgram:

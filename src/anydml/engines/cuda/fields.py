@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from anydml.engines.cuda.schedule import Winners
+from anydml.engines.cuda.schedule import LastWriteTable
 from anydml.engines.cuda.tiles import Tiles, power_of_two
 from anydml.engines.cuda.vector_moves import Addresses, Part
 
@@ -99,7 +99,7 @@ class Fields:
         return any(isinstance(column[0], Address) for column in self.columns)
 
 
-def columns_of(parts: Sequence[Part], tiles: Tiles, vector: int, winners: Winners | None = None) -> list[Column]:
+def columns_of(parts: Sequence[Part], tiles: Tiles, vector: int, winners: LastWriteTable | None = None) -> list[Column]:
     """Return all fields, with one number per part, in the kernel's order."""
     columns: list[Column] = [
         *_end([part.to for part in parts], vector),

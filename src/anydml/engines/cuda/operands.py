@@ -32,7 +32,7 @@ class Operands(NamedTuple):
     findings: Memory | HostMemory | None
 
 
-class Supply:
+class OperandProvider:
     """Provides the operands of bindings. Constants are uploaded once; every binding has its own scratch.
 
     Args:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from anydml.engines.cuda.fields import FIRST_TILE_FIELD, Fields, Kind, columns_of, encode, worthwhile_constants
-from anydml.engines.cuda.schedule import FINDINGS, WINNERS, Launch, Winners
+from anydml.engines.cuda.schedule import FINDINGS, WINNERS, LastWriteTable, Launch
 from anydml.engines.cuda.tiles import Tiles, tiles
 from anydml.engines.cuda.vector_moves import Part, cut, index_bytes, targets
 from anydml.moves import Lookup
@@ -45,7 +45,7 @@ class LaunchPlan:
     tiles: Tiles
     fields: Fields
     lookups: tuple[int, ...]
-    winners: Winners | None
+    winners: LastWriteTable | None
     wide_offsets: bool
     wide_rows: bool
 
@@ -178,7 +178,7 @@ def _varies_along_columns(lookup: Lookup, part: Part) -> bool:
     return size > 1 and any(inner.strides[-1] for inner in all_lookups((lookup,)))
 
 
-def _range_treatment(lookup: Lookup, target: int, winners: Winners | None) -> int:
+def _range_treatment(lookup: Lookup, target: int, winners: LastWriteTable | None) -> int:
     """Return the kernel's treatment of an index out of range; indices that are refused were checked before."""
     if winners and winners.operand == FINDINGS and target == 1:
         return ONLY_OUTSIDE

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from anydml.engines.common import index_error
-from anydml.engines.cuda.schedule import FINDINGS, WIDE_ENTRY, Launch, Winners, clearing_launch
+from anydml.engines.cuda.schedule import FINDINGS, WIDE_ENTRY, LastWriteTable, Launch, clearing_launch
 from anydml.moves import Access, Lookup, Move, Program
 from anydml.moves.move import all_lookups
 
@@ -28,7 +28,7 @@ class Check(NamedTuple):
 
 def checks(moves: Sequence[Move]) -> list[Check]:
     """Return the checks of moves."""
-    return [_check(lookup, move.sizes) for move in moves for lookup in move.all_lookups() if lookup.outside == "refuse"]
+    return [_check(lookup, move.sizes) for move in moves for lookup in move.all_lookups() if lookup.outside == "error"]
 
 
 def searches(checks: Sequence[Check]) -> list[Launch]:
@@ -45,7 +45,9 @@ def searches(checks: Sequence[Check]) -> list[Launch]:
         move = Move(sizes, Access(FINDINGS, 0, nowhere), Access(FINDINGS, 0, nowhere, (looked_up,)), WIDE_ENTRY)
         steps = (0,) * len([*all_lookups((lookup,))])
         result.append(
-            Launch((move,), Winners(FINDINGS, check_number, nowhere, steps, len(checks), WIDE_ENTRY, are_found=True))
+            Launch(
+                (move,), LastWriteTable(FINDINGS, check_number, nowhere, steps, len(checks), WIDE_ENTRY, are_found=True)
+            )
         )
     return result
 

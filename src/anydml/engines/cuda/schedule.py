@@ -36,7 +36,7 @@ NARROW_NUMBERS = 2**31
 """Boxes with fewer coordinates have entries of 4 bytes, others of 8."""
 
 
-class Winners(NamedTuple):
+class LastWriteTable(NamedTuple):
     """A table with one entry per element that a scatter may write several times: the last coordinate that writes it.
 
     Attributes:
@@ -69,7 +69,7 @@ class Launch(NamedTuple):
     """
 
     moves: tuple[Move, ...]
-    winners: Winners | None = None
+    winners: LastWriteTable | None = None
 
 
 def launches(moves: Sequence[Move]) -> list[Launch]:
@@ -150,7 +150,7 @@ def _scatter_launches(move: Move) -> Iterator[Launch]:
         yield Launch((move,), turn)
 
 
-def _by_coordinate(move: Move) -> Winners:
+def _by_coordinate(move: Move) -> LastWriteTable:
     """Return a table for elements that do not overlap: one entry per element that the destination can reach."""
     sizes, to, _, _ = move
     strides, steps = [0] * len(sizes), [0] * len(to.lookups)
@@ -162,16 +162,16 @@ def _by_coordinate(move: Move) -> Winners:
         if stride and size > 1:
             weights[k] = count
             count *= size
-    return Winners(WINNERS, 0, tuple(strides), _steps(move, steps), count, _entry(move))
+    return LastWriteTable(WINNERS, 0, tuple(strides), _steps(move, steps), count, _entry(move))
 
 
-def _by_address(move: Move) -> Winners:
+def _by_address(move: Move) -> LastWriteTable:
     """Return a table of all addresses between the first and the last element, which must coincide or not overlap."""
     sizes, to, _, cell = move
     first, end = byte_range(to, sizes, cell)
     strides = tuple(stride // cell if size > 1 else 0 for size, stride in zip(sizes, to.strides, strict=True))
     steps = _steps(move, [lookup.stride // cell if lookup.size > 1 else 0 for lookup in to.lookups])
-    return Winners(WINNERS, (to.offset - first) // cell, strides, steps, (end - first) // cell, _entry(move))
+    return LastWriteTable(WINNERS, (to.offset - first) // cell, strides, steps, (end - first) // cell, _entry(move))
 
 
 def _in_cells(move: Move) -> Move:

@@ -42,7 +42,7 @@ def bind_refusals(program: Program, operands: Sequence[Array]) -> list[Callable[
         for move in program.moves
         if 0 not in move.sizes
         for lookup in move.all_lookups()
-        if lookup.outside == "refuse"
+        if lookup.outside == "error"
     ]
 
 

@@ -41,7 +41,7 @@ def bind_literally(program: Program, operands: Sequence[Array]) -> Callable[[], 
     def run() -> None:
         for move in program.moves:
             for lookup in move.all_lookups():
-                if lookup.outside == "refuse":
+                if lookup.outside == "error":
                     _refuse(program, move, read)
                     break
         for move in program.moves:
@@ -116,7 +116,7 @@ def _refuse(program: Program, move: Move, read: Read) -> None:
     for at in itertools.product(*map(range, move.sizes)):
         for lookup in move.all_lookups():
             spot = address(lookup, at, read)
-            if lookup.outside == "refuse" and spot != SKIPPED:
+            if lookup.outside == "error" and spot != SKIPPED:
                 index = _index(lookup, spot, read)
                 if not 0 <= index < lookup.size:
                     # Undo the wrapping, so that the error shows the index in the operand.

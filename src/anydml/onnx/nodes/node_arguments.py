@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from anydml.moves.move import Outside
+from anydml.moves.move import OutOfRange
 from anydml.moves.wrapped_indices import index_range, out_of_range
 from anydml.onnx.graph import Node, with_verb
 from anydml.onnx.graph_values import Sizes, Tensor
@@ -91,9 +91,9 @@ def check_range(
             raise node.error(out_of_range(index, size, axis=f"axis {axis}"), "indices", index_range(size))
 
 
-def out_of_range_treatment(indices: Tensor, otherwise: Outside = "clamp") -> Outside:
+def out_of_range_treatment(indices: Tensor, otherwise: OutOfRange = "clamp") -> OutOfRange:
     """Return how lookups treat indices out of range: refuse them, unless `check_range` has checked them already."""
-    return "refuse" if indices.array is None else otherwise
+    return "error" if indices.array is None else otherwise
 
 
 def sizes_of(node: Node, values: Sequence[int], name: str) -> Sizes:

@@ -19,7 +19,7 @@ from anydml.operators.scatter import scatter_rule
 from anydml.operators.scatter_nd import scatter_nd_rule
 from anydml.tracing.array_verbs import apply_rule, broadcast, reshape
 from anydml.tracing.picking import index_view
-from anydml.tracing.putting import Along, AtIndices, choose_by_mask, put, triangle
+from anydml.tracing.putting import AtIndices, StridedCoordinates, choose_by_mask, put, triangle
 from anydml.tracing.selecting import diagonal_at
 
 REDUCTIONS = ("none", "add", "mul", "max", "min")
@@ -100,7 +100,7 @@ def tensor_scatter(
     array, new = ctx.arrays(x, update)
     index = ctx.constant((first[:, None] + np.arange(count)) % axis_size)
     index = reshape(index, [size if k in (0, axis) else 1 for k, size in enumerate(update.shape)])
-    places: list[Along | AtIndices] = [*map(Along, range(rank))]
+    places: list[StridedCoordinates | AtIndices] = [*map(StridedCoordinates, range(rank))]
     places[axis] = AtIndices(broadcast(index, update.shape), "skip")
     return ctx.result(node, put(array, new, places))
 
@@ -129,7 +129,7 @@ def one_hot(node: Node, ctx: LoweringContext, indices: Tensor, depth: Tensor, va
             elements = elements.astype(np.int64)
     if 0 in shape:
         return ctx.result(node, array)
-    places: list[Along | AtIndices] = [*map(Along, range(len(indices.shape)))]
+    places: list[StridedCoordinates | AtIndices] = [*map(StridedCoordinates, range(len(indices.shape)))]
     places.insert(axis, AtIndices(ctx.constant(elements), "skip"))
     return ctx.result(node, put(array, ctx.filled(indices.shape, values.array[1:]), places))
 
@@ -164,4 +164,4 @@ def eye_like(node: Node, ctx: LoweringContext, x: Tensor) -> Tensor:
     ctx.arrays()
     row, column, count = diagonal_at(*x.shape, k)
     zeros, ones = ctx.filled(x.shape, np.zeros((), dtype)), ctx.filled((count,), np.ones((), dtype))
-    return ctx.result(node, put(zeros, ones, [Along(0, row), Along(0, column)]))
+    return ctx.result(node, put(zeros, ones, [StridedCoordinates(0, row), StridedCoordinates(0, column)]))

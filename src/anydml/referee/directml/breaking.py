@@ -29,7 +29,7 @@ def broken(rng: Generator, desc: OperatorDesc) -> tuple[OperatorDesc, Problem] |
     # Values that no desc can have are not cases.
     except (AnydmlError, ValueError, TypeError, OverflowError, IndexError, ZeroDivisionError):
         return None
-    return (changed, problems[0]) if len(problems) == 1 and not problems[0].is_of_level else None
+    return (changed, problems[0]) if len(problems) == 1 and not problems[0].comes_from_level else None
 
 
 def _changes(rng: Generator, value: Any) -> Iterator[Any]:

@@ -15,7 +15,7 @@ from anydml.dxdispatch.model_text import read_text
 from anydml.errors import ModelError
 from anydml.files.location import Location
 from anydml.operators import NonzeroCoordinatesOperatorDesc, OperatorDesc
-from anydml.referee.case_folders import Stored, read_about
+from anydml.referee.case_folders import StoredCase, read_about
 from anydml.referee.directml.cases import EXPECTED, MODEL, tensor_view
 from anydml.referee.external_engines import PRINTED, WRITTEN, OutputError, read_npy, run_method
 
@@ -27,7 +27,7 @@ RESOURCE = "such a line begins with Resource 'NAME': as DxDispatch prints it"
 TYPE = re.compile(r"(?<=') \(\w+ \[[\d, ]*\]\)(?=:)")
 
 
-class StoredDirectml(Stored):
+class StoredDirectml(StoredCase):
     """A case of DirectML in a folder."""
 
     MODEL: ClassVar[str] = MODEL

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from anydml.errors import ModelError
-from anydml.referee.case_folders import Stored, describes_case
+from anydml.referee.case_folders import StoredCase, describes_case
 from anydml.referee.external_engines import run_method
 
 RULE = 'a file of WebNN\'s tests has "tests", each with a "name" and a "graph" of inputs, operators, expectedOutputs'
@@ -49,7 +49,7 @@ REQUIRED: Mapping[str, Sequence[str]] = {
 
 
 @dataclass(frozen=True)
-class StoredWebnn(Stored):
+class StoredWebnn(StoredCase):
     """A test of a file; `folder` is the file.
 
     Attributes:
@@ -125,7 +125,7 @@ class StoredWebnn(Stored):
         return []
 
     def outputs_by(self, engine: Any, inputs: Sequence[Any]) -> list[Any]:
-        """Return the outputs of an engine, as in `Stored`."""
+        """Return the outputs of an engine, as in `StoredCase`."""
         return run_method(engine, self.form)(self.test, self.folder, self.number)
 
 

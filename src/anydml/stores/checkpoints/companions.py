@@ -52,7 +52,7 @@ def companion(name: str, model: Model) -> Companion | None:
     return None
 
 
-class Looks:
+class DependentAxes:
     """The tensors whose axis depends on other tensors; most models have few of them.
 
     Args:

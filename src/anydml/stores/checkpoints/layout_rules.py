@@ -147,8 +147,8 @@ def parse_layout(text: str, location: Location) -> LayoutRules:
         ) from None
     if unknown := [key for key in content if key not in ("rules", "axes")]:
         raise (location / unknown[0]).error("is not a table of a layout: use [[rules]] and [[axes]]")
-    rules = [_rule(table, place_of_table) for table, place_of_table in _tables(content, "rules", location)]
-    axes = [_axis(table, place_of_table) for table, place_of_table in _tables(content, "axes", location)]
+    rules = [_rule(table, location_of_table) for table, location_of_table in _tables(content, "rules", location)]
+    axes = [_axis(table, location_of_table) for table, location_of_table in _tables(content, "axes", location)]
     axes += [(rule.match, Axis(None)) for rule in rules if rule.action is Action.REPLICATE]
     return LayoutRules(tuple(rules), Axes(axes))
 

@@ -33,7 +33,7 @@ _LAYER = re.compile(r"((?:.*\.)?layers\.)(\d+)(\..*)", re.DOTALL)
 _EXPERT = re.compile(r"(.*\.local_experts\.)(\d+)(\..*)|(.*\.experts\.linear_fc[12]\.(?:weight|bias))(\d+)", re.DOTALL)
 
 
-class At(NamedTuple):
+class RankIndex(NamedTuple):
     """The rank of a file, by tensor parallelism, stage and experts."""
 
     tp: int
@@ -87,7 +87,7 @@ def read_megatron(folder: Path, axes: Axes) -> tuple[StoredTensors, dict[str, Mo
     for chunk in chunks:
         for stage in range(pp):
             base = numbers.layers
-            for rank_index in (At(rank, stage, expert) for expert in range(ep) for rank in range(tp)):
+            for rank_index in (RankIndex(rank, stage, expert) for expert in range(ep) for rank in range(tp)):
                 tensors = files[rank_index].under(f"model{chunk}")
                 numbers.see(tensors)
                 for name, store in tensors.items():
@@ -106,10 +106,10 @@ def read_megatron(folder: Path, axes: Axes) -> tuple[StoredTensors, dict[str, Mo
     first = [{name: stores[0] for name, stores in rank.items()} for rank in ranks]
     further = {name: [*zip(*(rank[name][1:] for rank in ranks), strict=True)] for name in first[0]}
     changed_tensors, refused = join_ranks(first, axes, Model(first[0], None, tp, True), folder, further)
-    return changed_tensors, refused, _remarks(files, folder, At(tp, pp, ep), [*left_out], changed_tensors)
+    return changed_tensors, refused, _remarks(files, folder, RankIndex(tp, pp, ep), [*left_out], changed_tensors)
 
 
-def _files(folder: Path, location: Location) -> tuple[dict[At, TorchDict], dict[str, Any]]:
+def _files(folder: Path, location: Location) -> tuple[dict[RankIndex, TorchDict], dict[str, Any]]:
     """Return the files by rank, and the arguments of the program that wrote them.
 
     Raises:
@@ -133,7 +133,7 @@ def _files(folder: Path, location: Location) -> tuple[dict[At, TorchDict], dict[
                           "stages or of experts")  # fmt: skip
     is_of_experts = kinds == {(True, False)} and stages in (None, 1)
     by_rank = {
-        At(
+        RankIndex(
             int(first or 0), 0 if is_of_experts else int(second or 0), int((second if is_of_experts else third) or 0)
         ): file
         for (first, second, third), file in files.items()
@@ -150,7 +150,7 @@ def _files(folder: Path, location: Location) -> tuple[dict[At, TorchDict], dict[
     return by_rank, args
 
 
-def _check(files: Mapping[At, TorchDict], args: Mapping[str, Any], tp: int, location: Location) -> None:
+def _check(files: Mapping[RankIndex, TorchDict], args: Mapping[str, Any], tp: int, location: Location) -> None:
     """Refuse tensors that ranks share, but not along an axis.
 
     Raises:
@@ -226,7 +226,11 @@ class _LayerNumbers:
 
 
 def _remarks(
-    files: Mapping[At, TorchDict], folder: Path, counts: At, left_out: Sequence[str], tensors: StoredTensors
+    files: Mapping[RankIndex, TorchDict],
+    folder: Path,
+    counts: RankIndex,
+    left_out: Sequence[str],
+    tensors: StoredTensors,
 ) -> list[str]:
     counts_text = [count_noun(counts.tp, "tensor-parallel rank"), count_noun(counts.pp, "stage")]
     counts_text += [f"{counts.ep} ranks of experts"] if counts.ep > 1 else []

@@ -18,9 +18,9 @@ from typing import Any
 from anydml.errors import AnydmlError, ModelError
 from anydml.files.location import Location, names, show
 from anydml.processes import start_python
-from anydml.stores.checkpoints import cached_answers, experts
-from anydml.stores.checkpoints.answers import Answer, answer_of, text_of
+from anydml.stores.checkpoints import experts, mapping_cache
 from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, without_unread_sources
+from anydml.stores.checkpoints.mapping_results import Answer, answer_of, text_of
 from anydml.stores.checkpoints.parallel_axes import Axes
 from anydml.stores.checkpoints.presets import PRESETS, arrange, axes_of, preset_of
 from anydml.stores.checkpoints.transformers_mapping import Architecture
@@ -46,8 +46,8 @@ def cached_layout(folder: Path, to: str, is_shared: bool, tensors: ComposedTenso
     """
     if "transformers" in sys.modules:
         return converted_layout(folder, to, is_shared, tensors)
-    name = cached_answers.name_of(folder, pickle.dumps((to, is_shared, tensors)))
-    if name is not None and (answer := cached_answers.read_cached(name)) is not None:
+    name = mapping_cache.name_of(folder, pickle.dumps((to, is_shared, tensors)))
+    if name is not None and (answer := mapping_cache.read_cached(name)) is not None:
         return answer
     unsent = memoryview(pickle.dumps((sys.path, pickle.dumps((folder, to, is_shared, tensors)))))
     pipe = subprocess.PIPE
@@ -65,8 +65,8 @@ def cached_layout(folder: Path, to: str, is_shared: bool, tensors: ComposedTenso
     if isinstance(answer, AnydmlError):
         raise answer
     # Meanwhile, transformers or config.json may have been replaced.
-    if name is not None and name == cached_answers.name_of(folder, pickle.dumps((to, is_shared, tensors))):
-        cached_answers.write_cached(name, answer)
+    if name is not None and name == mapping_cache.name_of(folder, pickle.dumps((to, is_shared, tensors))):
+        mapping_cache.write_cached(name, answer)
     return answer_of(answer)
 
 

@@ -40,7 +40,20 @@ from anydml.stores.plans import Plan
 from anydml.stores.running.uploading import Upload
 from anydml.text import bytes_text, parse_size
 
-OF_OTHERS = (".npy", ".zarr", ".zip", ".bin", ".pt", ".pth", ".ckpt", ".distcp", ".onnx", ".json", ".toml", ".h5")
+SUFFIXES_OF_OTHER_TOOLS = (
+    ".npy",
+    ".zarr",
+    ".zip",
+    ".bin",
+    ".pt",
+    ".pth",
+    ".ckpt",
+    ".distcp",
+    ".onnx",
+    ".json",
+    ".toml",
+    ".h5",
+)
 """Suffixes of formats that are not written, so that such names are not taken for folders."""
 
 Change = Callable[[ComposedTensors], ComposedTensors]
@@ -224,7 +237,7 @@ def check_output(out: Path, is_for_ranks: bool, inputs: Sequence[str | os.PathLi
     Raises:
         ModelError: the output has an unsupported format, would be part of an input, or must be a folder for ranks.
     """
-    if out.suffix.lower() in OF_OTHERS:
+    if out.suffix.lower() in SUFFIXES_OF_OTHER_TOOLS:
         raise Location(str(out)).error(
             f"would be a {out.suffix} file, which is not written: name a .safetensors, .gguf or .npz file, or a folder"
         )

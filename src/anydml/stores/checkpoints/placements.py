@@ -16,7 +16,7 @@ from anydml.files.location import names, show
 from anydml.moves.composer import Composer
 from anydml.moves.value import Value
 from anydml.stores.checkpoints.axis import MAX_RANKS, AxisIntervals, near_divisors
-from anydml.stores.checkpoints.companions import Looks, depends_on
+from anydml.stores.checkpoints.companions import DependentAxes, depends_on
 from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, Parts, WholeTensors, slice_value
 from anydml.stores.checkpoints.known_axes import Model, weight_of
 from anydml.stores.checkpoints.model_config import ModelConfig
@@ -163,7 +163,7 @@ class RankTensors:
         numbers = list[int]()
         placement = self.placement
         patterns = self.axes.pattern_keys(self.tensors)
-        looks, pattern_of = Looks(patterns), dict(zip(self.tensors, patterns, strict=True))
+        looks, pattern_of = DependentAxes(patterns), dict(zip(self.tensors, patterns, strict=True))
         for (name, tensor), pattern in zip(self.tensors.items(), patterns, strict=True):
             stages = self._stages(name) if placement.pp > 1 else ()
             expert = _EXPERT.match(name) if placement.ep > 1 else None

@@ -31,7 +31,7 @@ from anydml.stores.checkpoints.remarks import (
 )
 from anydml.stores.checkpoints.selecting import EVERYTHING, Selection
 from anydml.stores.checkpoints.sharded import tensor_of
-from anydml.stores.checkpoints.trained import OF_TRAINING, is_trained, read_trained, remark_on_rank
+from anydml.stores.checkpoints.training_folders import TRAINING_FILE_ENDINGS, is_trained, read_trained, remark_on_rank
 from anydml.stores.formats.completeness import (
     RANK,
     SHARDING,
@@ -96,7 +96,7 @@ def read_sources(
     chosen = _chosen(path, follow)
     if (folder := _folder_of_training(path, chosen)) is not None:
         tensors, other_objects, unread, remarks = read_trained(folder, axes)
-        remarks += others_beside(folder, {file.name for file in _files_of(tensors)}, OF_TRAINING)
+        remarks += others_beside(folder, {file.name for file in _files_of(tensors)}, TRAINING_FILE_ENDINGS)
         return _select(Sources(tensors, {}, remarks), other_objects, unread, selection, name)
     if (files := chosen.files) and files[0].suffix == ".safetensors":
         location = Location(str(path))

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anydml.engines import open_engine
-from anydml.errors import NO_FILE, FuseError, ModelError
+from anydml.errors import PATH_NOT_FOUND, FuseError, ModelError
 from anydml.files.location import Location, show
 from anydml.moves.value import Value
 from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, together, without_unread_sources
@@ -36,7 +36,7 @@ CUT = 4
 """Size of a shortened axis of small tensors."""
 
 
-class PosingTensor(TracedTensor):
+class TorchTracedTensor(TracedTensor):
     """A traced tensor that passes `isinstance` checks for `torch.Tensor`, which transformers' operations make."""
 
     __slots__ = ()
@@ -103,7 +103,7 @@ class Architecture:
                 f"convert: transformers' mappings cannot be read ({error}): pip install 'transformers>=5' torch"
             ) from None
         if not (folder / "config.json").is_file():
-            raise location.error(f"{NO_FILE}; it names the architecture whose tensors are to be converted")
+            raise location.error(f"{PATH_NOT_FOUND}; it names the architecture whose tensors are to be converted")
         self._loading = core_model_loading
         self._mapping_of = conversion_mapping.get_model_conversion_mapping
         try:
@@ -132,7 +132,7 @@ class Architecture:
 
     def trace(self) -> Trace:
         """Return a trace whose tensors converters accept."""
-        return Trace("convert", PosingTensor, self._torch.device("cpu"))
+        return Trace("convert", TorchTracedTensor, self._torch.device("cpu"))
 
     def to_transformers(self, trace: Trace, tensors: ComposedTensors) -> tuple[ComposedTensors, list[str]]:
         """Return the tensors as `from_pretrained` loads them, and the names of tensors that the model does not have.

@@ -129,7 +129,7 @@ class ChunkGrid:
         """Chunks of a file along each axis."""
         return [a // b for a, b in zip(self.file, self.chunk, strict=True)]
 
-    def place(self, chunk: Sequence[int]) -> tuple[tuple[int, ...], int]:
+    def chunk_location(self, chunk: Sequence[int]) -> tuple[tuple[int, ...], int]:
         """Return the numbers along each axis of a chunk's file, and the number of the chunk in it."""
         ratio, position = self._ratio, 0
         for k, count in zip(chunk, ratio, strict=True):
@@ -144,7 +144,7 @@ class ChunkGrid:
     def name(self, chunk: Sequence[int]) -> str:
         """Return the path of a chunk's file, relative to the folder of the array."""
         if self.shard is not None:
-            chunk = self.place(chunk)[0]
+            chunk = self.chunk_location(chunk)[0]
         if self.is_prefixed:
             return self.separator.join(["c", *map(str, chunk)])
         return self.separator.join(map(str, chunk)) or "0"
@@ -185,7 +185,9 @@ class ChunkGrid:
         first = next((axis for axis, size in enumerate(self.chunk) if size > 1), len(self.chunk) - 1)
         counts = [high - low for low, high in (self.span(axis, *box[axis]) for axis in range(first + 1))]
         axis = counts.index(max(counts))
-        by_file = itertools.groupby(self.intersecting(box), lambda chunk: self.place(chunk)[0] if self.shard else None)
+        by_file = itertools.groupby(
+            self.intersecting(box), lambda chunk: self.chunk_location(chunk)[0] if self.shard else None
+        )
         for _, chunks in by_file:
             rows = dict[tuple[int, ...], list[tuple[int, ...]]]()
             for chunk in chunks:

@@ -16,7 +16,7 @@ ShapeAndDtype = tuple[tuple[int, ...], np.dtype[Any]]
 """The shape and the dtype of a tensor."""
 
 
-class Later(Protocol):
+class DeferredBytes(Protocol):
     """Bytes that are generated when they are written, so that a plan does not hold all of them at once."""
 
     def make(self) -> bytes:
@@ -24,8 +24,8 @@ class Later(Protocol):
         ...
 
 
-def content_bytes(content: bytes | Later) -> bytes:
-    """Return the bytes of a content; the bytes of a `Later` are generated now."""
+def content_bytes(content: bytes | DeferredBytes) -> bytes:
+    """Return the bytes of a content; the bytes of a `DeferredBytes` are generated now."""
     return content if isinstance(content, bytes) else content.make()
 
 

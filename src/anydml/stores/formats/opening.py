@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from anydml.errors import NO_FILE, ModelError, nothing_at
+from anydml.errors import PATH_NOT_FOUND, ModelError, nothing_at
 from anydml.files import npy
 from anydml.files.addresses import Address
 from anydml.files.location import Location, names, show
@@ -36,7 +36,7 @@ from anydml.stores.formats.zarr_array import ZarrStore, open_zarr
 from anydml.stores.formats.zarr_metadata import is_zarr
 from anydml.stores.formats.zip_store import is_zip_store
 
-N5 = (
+N5_FOLDER_ERROR = (
     "has attributes.json, as folders of N5 have, but not those of an array, or of a container on this machine, which "
     "are read: name one of these"
 )
@@ -92,7 +92,7 @@ def open(path: str | os.PathLike[str], follow: bool = True) -> Any:  # read as a
     if located_path.name.endswith((INDEX, BIN_INDEX)):
         return _read_indexed(located_path, location)
     if located_path.name == METADATA:
-        raise location.error(_DISTRIBUTED)
+        raise location.error(_DISTRIBUTED_ERROR)
     raise location.error(
         f"{_NOT_READ}, also in .zip, .json (kerchunk), {', '.join(HDF5_SUFFIXES)}; write it as one of these"
     )
@@ -121,13 +121,13 @@ def _elsewhere(path: Address, location: Location) -> Store | ZarrStore | Checkpo
             of_others = f"; copy others, such as .zip and {HDF5_SUFFIXES[0]}, to this machine first"
             raise location.error(f"{_NOT_READ}{'' if isinstance(path, PathInFile) else of_others}")
         if not path.exists():
-            raise location.error(NO_FILE)
+            raise location.error(PATH_NOT_FOUND)
         if (path / "snapshots").is_dir() and (path / "manifests").is_dir():
             raise location.error(
                 "is a repository of Icechunk, which is read on this machine's disks alone: copy it there"
             )
         if (path / "attributes.json").is_file():
-            raise location.error(N5)
+            raise location.error(N5_FOLDER_ERROR)
     raise location.error("has no metadata of Zarr: name the folder of an array in it")
 
 
@@ -149,7 +149,7 @@ def _folder(path: Path, location: Location, follow: bool) -> Checkpoint:
         # Two models, such as two quantizations, are not one checkpoint.
         files = files if len({set_of(file) for file in files}) == 1 else []
     if not files and (path / METADATA).is_file():
-        raise location.error(_DISTRIBUTED)
+        raise location.error(_DISTRIBUTED_ERROR)
     if not files:
         raise location.error(_what_is_in(entries))
     check_numbers(files, location)
@@ -162,7 +162,7 @@ def _folder(path: Path, location: Location, follow: bool) -> Checkpoint:
     return merged
 
 
-_DISTRIBUTED = "is a distributed checkpoint of PyTorch's: anydml reshard makes whole tensors of it"
+_DISTRIBUTED_ERROR = "is a distributed checkpoint of PyTorch's: anydml reshard makes whole tensors of it"
 
 
 def _what_is_in(entries: Sequence[Path]) -> str:
@@ -171,7 +171,7 @@ def _what_is_in(entries: Sequence[Path]) -> str:
         return "is an empty folder: name a file, or a folder with files"
     folder_names = {entry.name for entry in entries if entry.is_dir()}
     if (entries[0].parent / "attributes.json").is_file():
-        return N5
+        return N5_FOLDER_ERROR
     if {"blobs", "snapshots"} <= folder_names:
         snapshots = names(sorted(entry.name for entry in (entries[0].parent / "snapshots").iterdir()))
         return f"is a model in the cache of Hugging Face's hub: name one of its snapshots/, {snapshots}"

@@ -87,7 +87,7 @@ class StoredArray:
 
     @property
     def ndim(self: _HasShape) -> int:
-        """Dimensions."""
+        """Number of dimensions."""
         return len(self.shape)
 
     @property

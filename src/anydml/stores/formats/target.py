@@ -18,7 +18,7 @@ from anydml.files.located import locate
 from anydml.files.location import Location
 from anydml.stores.argument_checks import Kind, checked
 from anydml.stores.formats.chunk_grid import ChunkGrid
-from anydml.stores.formats.columns import FileTensors, Later, content_bytes
+from anydml.stores.formats.columns import DeferredBytes, FileTensors, content_bytes
 from anydml.stores.formats.gguf import make_gguf_header
 from anydml.stores.formats.known_bytes import KnownBytes
 from anydml.stores.formats.new_header import RankParts, make_header
@@ -27,7 +27,7 @@ from anydml.stores.formats.safetensors import MAX_DIMENSIONS, METADATA
 from anydml.stores.formats.store import Checkpoint, Numbers, StoredArray
 from anydml.stores.formats.zarr_target import new_zarr
 
-Content = bytes | Path | Later
+Content = bytes | Path | DeferredBytes
 """The content of a small file: bytes, bytes that are generated later, or a file to copy."""
 
 
@@ -44,7 +44,7 @@ class NewFile:
     """
 
     path: Path
-    header: bytes | Later = field(repr=False)
+    header: bytes | DeferredBytes = field(repr=False)
     size: int
     known_bytes: KnownBytes = field(default_factory=KnownBytes.of, repr=False)
     checksums: Numbers | None = field(default=None, repr=False)

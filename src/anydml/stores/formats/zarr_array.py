@@ -21,7 +21,7 @@ from anydml.stores.formats.chunk_grid import ChunkGrid
 from anydml.stores.formats.shard_index import index_of
 from anydml.stores.formats.store import Array, StoredArray
 from anydml.stores.formats.zarr_codecs import (
-    OF_OBJECTS,
+    OBJECT_CODECS,
     as_stored,
     bounded,
     codec_of_v2,
@@ -269,7 +269,7 @@ def layout_of(array: Any, path: Path) -> ChunkGrid:
             f"{path}: is of dtype {dtype}, whose elements are references to Python objects: rewrite it by "
             "zarr-python; in a group it is copied as it is, unless an option names it"
         )
-    of_objects = OF_OBJECTS - {CODEC} if is_string else OF_OBJECTS
+    of_objects = OBJECT_CODECS - {CODEC} if is_string else OBJECT_CODECS
     refused = next((name for name in names_of(metadata) if name in of_objects), None)
     if refused is not None:
         raise ModelError(

@@ -122,7 +122,7 @@ EXACT = COMPRESSORS | {
 }
 """Codecs that give back the elements that they got; others may round them."""
 
-OF_OBJECTS = frozenset({"json2", "msgpack2", "pickle", "vlen-array", "vlen-bytes", "vlen-utf8"})
+OBJECT_CODECS = frozenset({"json2", "msgpack2", "pickle", "vlen-array", "vlen-bytes", "vlen-utf8"})
 """Codecs of numcodecs that make Python objects; pickle even runs code of the file."""
 
 

@@ -22,7 +22,7 @@ STRING_NUMBER = np.dtype([(TEXT_NAME, "<u8")])
 CODEC = "vlen-utf8"
 """The codec that makes bytes of strings."""
 
-BYTES_A_STRING = 160
+BYTES_PER_STRING = 160
 """Bytes that a string takes in a dictionary by its number, besides its own."""
 
 BYTES_AN_ELEMENT = 128
@@ -114,7 +114,7 @@ class _StringNumbers:
 
 def _bytes_of(string: str) -> int:
     """Return the memory that a string takes in the table of known strings, in bytes."""
-    return sys.getsizeof(string) + BYTES_A_STRING
+    return sys.getsizeof(string) + BYTES_PER_STRING
 
 
 _KNOWN_STRINGS = _StringNumbers()

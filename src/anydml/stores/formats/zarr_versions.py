@@ -30,10 +30,10 @@ def in_version(metadata: Mapping[str, bytes], version: int, with_compressors: bo
     """
     if ("zarr.json" in metadata) == (version == 3):
         return dict(metadata)
-    return _third(metadata, with_compressors) if version == 3 else _second(metadata, with_compressors)
+    return _to_version_3(metadata, with_compressors) if version == 3 else _second(metadata, with_compressors)
 
 
-def _third(metadata: Mapping[str, bytes], with_compressors: bool) -> dict[str, bytes]:
+def _to_version_3(metadata: Mapping[str, bytes], with_compressors: bool) -> dict[str, bytes]:
     import zarr
     from zarr.metadata.migrate_v3 import migrate_v2_to_v3
 
@@ -68,7 +68,9 @@ def _third(metadata: Mapping[str, bytes], with_compressors: bool) -> dict[str, b
 def _third_of_texts(metadata: Mapping[str, bytes], old_document: Json, with_compressors: bool) -> dict[str, bytes]:
     """Return version 3's metadata of an array of texts: as for bytes, but with the codec of texts."""
     of_bytes = {**old_document, "dtype": "|u1", "fill_value": 0, "filters": None}
-    document = json.loads(_third({**metadata, ".zarray": json.dumps(of_bytes).encode()}, with_compressors)["zarr.json"])
+    document = json.loads(
+        _to_version_3({**metadata, ".zarray": json.dumps(of_bytes).encode()}, with_compressors)["zarr.json"]
+    )
     fill = old_document.get("fill_value")
     document |= {"data_type": "string", "fill_value": fill if isinstance(fill, str) else ""}
     document["codecs"] = [{"name": CODEC} if codec["name"] == "bytes" else codec for codec in document["codecs"]]
@@ -119,7 +121,7 @@ def _second(metadata: Mapping[str, bytes], with_compressors: bool) -> dict[str, 
         elif not with_compressors:
             continue
         elif name not in ("zstd", "gzip", "blosc") and not name.startswith("numcodecs."):
-            raise ValueError(_said(name))
+            raise ValueError(_not_in_version_2(name))
         else:
             # The last codec is the compressor; filters may convert bytes, too.
             filters += compressors
@@ -139,7 +141,7 @@ def _second(metadata: Mapping[str, bytes], with_compressors: bool) -> dict[str, 
     return {name: text for name, text in new_files.items() if name != ".zattrs" or attributes}
 
 
-def _said(name: str) -> str:
+def _not_in_version_2(name: str) -> str:
     if name == "transpose":
         return "version 2 of Zarr has no transpose but that of all axes: keep version 3"
     return f"version 2 of Zarr has no codec {name}: name a compressor by --codec"

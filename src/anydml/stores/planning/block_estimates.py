@@ -16,13 +16,13 @@ from anydml.stores.planning.block_shapes import block_count, cost_at, size_of, s
 from anydml.stores.planning.regions import InputBox
 from anydml.tensor import Layout
 
-SECONDS_A_BLOCK = 300e-6
+SECONDS_PER_BLOCK = 300e-6
 """Estimated seconds per block; only the ratios of this and the next two to `block_shapes.Cost` matter."""
 
-SECONDS_A_CHUNK = 150e-6
+SECONDS_PER_CHUNK = 150e-6
 """Estimated seconds per decoded chunk."""
 
-SECONDS_A_DECODED_BYTE = 1e-9
+SECONDS_PER_DECODED_BYTE = 1e-9
 """Estimated seconds per decoded byte."""
 
 MAX_KEPT = 4
@@ -62,7 +62,7 @@ def block_seconds(
         span: as in `block_shapes.seconds`.
         are_kept: whether chunks that several blocks need are kept.
     """
-    block_seconds, input_seconds_per_byte, has_chunked_input = SECONDS_A_BLOCK, 0.0, False
+    block_seconds, input_seconds_per_byte, has_chunked_input = SECONDS_PER_BLOCK, 0.0, False
     blocks = target.nbytes / max(1, size_of(box) * target.dtype.itemsize)
     if target.layout.is_one:
         block_seconds += block_shapes.seconds(target.layout.packed, box, False)
@@ -76,7 +76,7 @@ def block_seconds(
             chunk = Layout.packed(layout.chunk, layout.dtype.itemsize)
             block_seconds += count * block_shapes.seconds(chunk, part, span=span, cost=cost)
             continue
-        decoded = SECONDS_A_CHUNK / layout.chunk_bytes + SECONDS_A_DECODED_BYTE
+        decoded = SECONDS_PER_CHUNK / layout.chunk_bytes + SECONDS_PER_DECODED_BYTE
         decoded += 0 if is_near else cost.request / layout.chunk_bytes + cost.byte
         if are_kept:
             has_chunked_input = True

@@ -36,29 +36,29 @@ CACHED_WRITE_BYTES = 8 << 20
 MAX_PITCHES = 6
 """Maximum number of pitches that are tried for each side."""
 
-SECONDS_A_REQUEST = 5e-6
+SECONDS_PER_REQUEST = 5e-6
 """Estimated seconds per request; of this and the following constants, only the ratios matter."""
 
-SECONDS_A_MOVE = 50e-6
+SECONDS_PER_MOVE = 50e-6
 """Estimated seconds per move."""
 
-SECONDS_A_BLOCK = 300e-6
+SECONDS_PER_BLOCK = 300e-6
 """Estimated seconds per block."""
 
-SECONDS_A_ROW = 30e-9
+SECONDS_PER_ROW = 30e-9
 """Estimated seconds per row."""
 
-SECONDS_A_BYTE = 0.4e-9
+SECONDS_PER_BYTE = 0.4e-9
 """Estimated seconds per byte that is read, moved or written."""
 
-COLD_SECONDS_A_BYTE = 0.15e-9
+COLD_SECONDS_PER_BYTE = 0.15e-9
 """Estimated further seconds per byte that is read or written, if the buffers do not fit into a cache."""
 
 
 MANY_MOVES = 1024
 """Number of moves of the examined blocks after which the search ends, once all gaps were tried."""
 
-GOOD_ENOUGH = 3.5 * SECONDS_A_BYTE
+GOOD_ENOUGH = 3.5 * SECONDS_PER_BYTE
 """Seconds per byte if all bytes are read, moved and written once by long requests; short elements add to it."""
 
 
@@ -79,7 +79,9 @@ def choose_cut(group: MoveGroup, max_bytes: int) -> Cut | None:
         looked += len(io.moves)
         if cost is not None and (best is None or cost < best[0]):
             best = cost, cut
-            if cost <= GOOD_ENOUGH + SECONDS_A_BYTE * _short(io) / max(1, sum(write.bytes for write in io.writes)):
+            if cost <= GOOD_ENOUGH + SECONDS_PER_BYTE * _bytes_in_short_elements(io) / max(
+                1, sum(write.bytes for write in io.writes)
+            ):
                 break
     return best and _lengthen(group, best[1], max_bytes)
 
@@ -88,7 +90,7 @@ def _lengthen(group: MoveGroup, cut: Cut, max_bytes: int) -> Cut:
     """Return a cut into larger blocks if that makes short requests longer; blocks with moves stay in the cache."""
     operand = group.operands(cut.side)[0]
     io, lengthened = _middle_io(group, cut, operand), cut
-    while not io.moves and _mean(io) < CACHE_BLOCK_BYTES:
+    while not io.moves and _mean_transfer_bytes(io) < CACHE_BLOCK_BYTES:
         lengthened = (
             lengthened._replace(height=2 * lengthened.height)
             if cut.pitch
@@ -104,12 +106,12 @@ def _lengthen(group: MoveGroup, cut: Cut, max_bytes: int) -> Cut:
         if longer.buffer_bytes > (min(MAX_LONG_BLOCK, max_bytes) if longer.moves else max_bytes):
             break
         # Twice the size may only shift the reads, and the next size lengthen them.
-        if _mean(longer) >= MIN_LENGTHENING * _mean(io):
+        if _mean_transfer_bytes(longer) >= MIN_LENGTHENING * _mean_transfer_bytes(io):
             cut, io = lengthened, longer
     return cut
 
 
-def _mean(io: BlockIO) -> float:
+def _mean_transfer_bytes(io: BlockIO) -> float:
     """Return the average bytes of a read or of a write, whichever is smaller."""
     return min(
         sum(transfer.bytes for transfer in all_of) / max(1, sum(transfer.file_offsets.size for transfer in all_of))
@@ -235,16 +237,16 @@ def seconds_of(io: BlockIO) -> float:
         rows = io.copied.to.size
         moved += int(io.copied.lengths.sum())
     return (
-        SECONDS_A_BYTE * (transferred + moved + _short(io))
-        + SECONDS_A_REQUEST * io.requests
-        + SECONDS_A_MOVE * len(io.moves)
-        + SECONDS_A_ROW * rows
-        + SECONDS_A_BLOCK
-        + (COLD_SECONDS_A_BYTE * transferred if io.buffer_bytes > CACHED_WRITE_BYTES else 0)
+        SECONDS_PER_BYTE * (transferred + moved + _bytes_in_short_elements(io))
+        + SECONDS_PER_REQUEST * io.requests
+        + SECONDS_PER_MOVE * len(io.moves)
+        + SECONDS_PER_ROW * rows
+        + SECONDS_PER_BLOCK
+        + (COLD_SECONDS_PER_BYTE * transferred if io.buffer_bytes > CACHED_WRITE_BYTES else 0)
     )
 
 
-def _short(io: BlockIO) -> int:
+def _bytes_in_short_elements(io: BlockIO) -> int:
     """Return the bytes of a block that are moved in short elements."""
     return sum(move.bytes_written for move in io.moves if move.element_size < 64)
 

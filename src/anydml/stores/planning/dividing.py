@@ -191,14 +191,14 @@ def _divided(all_writers: Iterable[Writers], places: Places) -> list[tuple[RowWr
         np.add.at(sizes, tensor[arrays], places.size(arrays))
     is_divided |= read_from_several & (sizes <= MAX_WINDOW)
     # Bytes between divided tensors, in all files, are read and written with the tensors.
-    are_others = np.zeros(tensor.size, bool)
+    are_undivided = np.zeros(tensor.size, bool)
     for all_arrays in (inputs, outputs):
-        is_of_divided = np.zeros(files, bool)
+        comes_from_divided = np.zeros(files, bool)
         for arrays in all_arrays:
-            is_of_divided[number[arrays[is_divided[tensor[arrays]]]]] = True
+            comes_from_divided[number[arrays[is_divided[tensor[arrays]]]]] = True
         for arrays in all_arrays:
-            are_others[tensor[arrays[~is_of_divided[number[arrays]]]]] = True
-    is_divided |= ~are_others
+            are_undivided[tensor[arrays[~comes_from_divided[number[arrays]]]]] = True
+    is_divided |= ~are_undivided
     return [
         (RowWriters(some, rows), tensor[some.outputs])
         for writers, rows in candidates

@@ -174,7 +174,7 @@ def _check_indices(program: Program, lookup: Lookup, indices: Array) -> tuple[Ar
     """
     index = wrapped(indices, lookup.size)
     in_range = (index >= 0) & (index < lookup.size)
-    if lookup.outside == "refuse" and not in_range.all():
+    if lookup.outside == "error" and not in_range.all():
         raise index_error(program, lookup, int(indices[~in_range].reshape(-1)[0]))
     return index, in_range
 

@@ -157,13 +157,13 @@ def _request_bytes(inputs: Sequence[Store | ZarrStore], written: int, free: int)
     """
     # Chunks that are decoded whole need memory for their encoded bytes, too.
     layouts = [array.layout for array in inputs if isinstance(array.path, Address)]
-    is_put = all(layout.is_plain and layout.shard is None for layout in layouts)
-    share = free // (3 * MAX_REQUESTS) - RESPONSE_CHUNK if is_put else free // (6 * MAX_REQUESTS)
+    are_readable_in_parts = all(layout.is_plain and layout.shard is None for layout in layouts)
+    share = free // (3 * MAX_REQUESTS) - RESPONSE_CHUNK if are_readable_in_parts else free // (6 * MAX_REQUESTS)
     share = max(share, min(free // 16, MIN_REQUEST))
     # If written chunks leave memory for few requests at once, requests are whole chunks.
     chunk_bytes = max((layout.chunk_bytes for layout in layouts if layout.is_plain and layout.shard is None), default=0)
-    wide = chunk_bytes if is_put and chunk_bytes + RESPONSE_CHUNK <= written * 5 // 4 else 0
+    wide = chunk_bytes if are_readable_in_parts and chunk_bytes + RESPONSE_CHUNK <= written * 5 // 4 else 0
     # A request needs no more bytes than the object has; requests to shards join several chunks.
     sizes = (layout.chunk_bytes if layout.shard is None else block_shapes.MAX_SPAN for layout in layouts)
     span = max(1, wide, min(block_shapes.MAX_SPAN, share, max(sizes, default=block_shapes.MAX_SPAN)))
-    return span, span + RESPONSE_CHUNK if is_put else 2 * span
+    return span, span + RESPONSE_CHUNK if are_readable_in_parts else 2 * span

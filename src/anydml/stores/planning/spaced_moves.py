@@ -82,12 +82,16 @@ class SpacedMoves(NamedTuple):
             ends[np.minimum(firsts + 1, firsts + counts - 1)] - ends[firsts],
         )
         # Parts may alternate, as the gates and ups of experts do.
-        is_like = (counts[1:] == counts[:-1]) & (within[1:] == within[:-1]).all(1) & (steps[:, 2:] == 0).all(1)
-        goes_on = np.concatenate([[False], is_like[1:] & is_like[:-1] & (steps[1:] == steps[:-1]).all(1)])
+        is_same_as_previous = (
+            (counts[1:] == counts[:-1]) & (within[1:] == within[:-1]).all(1) & (steps[:, 2:] == 0).all(1)
+        )
+        goes_on = np.concatenate(
+            [[False], is_same_as_previous[1:] & is_same_as_previous[:-1] & (steps[1:] == steps[:-1]).all(1)]
+        )
         k = 0
         while k < firsts.size:
             turns = 1
-            if k < is_like.size and is_like[k]:
+            if k < is_same_as_previous.size and is_same_as_previous[k]:
                 turns = 2
                 while k + turns < firsts.size and goes_on[k + turns - 1]:
                     turns += 1

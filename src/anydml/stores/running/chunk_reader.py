@@ -25,13 +25,13 @@ from anydml.stores.formats.zarr_warnings import unwarned
 from anydml.stores.planning.block_shapes import common_box, inside_box, size_of, sizes_of, split_box, word
 from anydml.stores.running.buffers import Buffers
 from anydml.stores.running.files import PlainFile, Task
-from anydml.stores.running.kept_chunks import KeptChunks
 from anydml.stores.running.objects import ObjectFile
 from anydml.stores.running.plain_arrays import as_bytes, read_box
 from anydml.stores.running.shards import Run, ShardReader
+from anydml.stores.running.spilled_chunks import SpilledChunks
 
 KEPT_READ = 4 << 20
-"""Bytes of a request for kept decoded chunks, if the buffers have room for so many."""
+"""Bytes of a request for spilled decoded chunks, if the buffers have room for so many."""
 
 
 TOGETHER = 2 << 20
@@ -44,7 +44,7 @@ class ChunkReader:
     Args:
         store: the array.
         span: the maximum size in bytes of a request that also reads unneeded bytes.
-        kept: the decoded chunks for later boxes; None to decode a chunk again for every box.
+        spilled: the decoded chunks for later boxes; None to decode a chunk again for every box.
         buffers: buffers for data that must be decoded or rearranged.
         file: the plain file of the array; None if it is chunked.
     """
@@ -53,7 +53,7 @@ class ChunkReader:
         self,
         store: Store | ZarrStore,
         span: int,
-        kept: KeptChunks | None,
+        spilled: SpilledChunks | None,
         buffers: Buffers,
         file: PlainFile | None = None,
     ) -> None:
@@ -68,7 +68,7 @@ class ChunkReader:
         with unwarned():
             self._array: Any = None if self._is_whole else bounded(_array_of(store))
         self._shards = None if self.grid.shard is None else ShardReader(store.path, self.grid)
-        self._kept = kept
+        self._spilled = spilled
 
     def reads(self, box: Box, out: Array, block: int = 0, before: int = 0) -> Iterator[Task]:
         """Yield tasks that read a box.
@@ -79,8 +79,8 @@ class ChunkReader:
             block: number of the block that needs it.
             before: number of the block's boxes of this array that come before this one.
         """
-        if self._kept is not None:
-            yield from self._kept_reads(self._kept, self._kept.boxes_of(block)[before], box, out)
+        if self._spilled is not None:
+            yield from self._spilled_reads(self._spilled, self._spilled.boxes_of(block)[before], box, out)
             return
         if self._file is not None:
             for part in split_box(box, out.itemsize, self.span if self._is_elsewhere else max(self.span, 1 << 20)):
@@ -95,7 +95,9 @@ class ChunkReader:
             return
         if self._shards is not None and self.grid.is_plain:
             max_chunks = max(1, TOGETHER // max(1, self.grid.chunk_bytes))
-            for _, chunks in itertools.groupby(self.grid.intersecting(box), lambda chunk: self.grid.place(chunk)[0]):
+            for _, chunks in itertools.groupby(
+                self.grid.intersecting(box), lambda chunk: self.grid.chunk_location(chunk)[0]
+            ):
                 while chunk_batch := [*itertools.islice(chunks, max_chunks)]:
                     yield partial(self._plain, chunk_batch, box, out)
             return
@@ -141,54 +143,54 @@ class ChunkReader:
         """Return a buffer for a decoded chunk, since the allocator would keep more memory than a plan may take."""
         return nullcontext() if self._decoder is None else self._buffers.lent(self._decoder.size)
 
-    def _kept_reads(self, kept: KeptChunks, block_number: int, box: Box, out: Array) -> Iterator[Task]:
+    def _spilled_reads(self, spilled: SpilledChunks, block_number: int, box: Box, out: Array) -> Iterator[Task]:
         """Yield tasks that read a box, and keep its chunks for later boxes."""
         ranges = [range(*self.grid.span(axis, *interval)) for axis, interval in enumerate(box)]
         max_bytes = max(self.span, min(KEPT_READ, 2 * self.grid.chunk_bytes))
         run, start, end = list[Box](), 0, 0
         for chunk in itertools.product(*ranges):
-            if not kept.has(block_number, chunk):
-                yield partial(self._keep, kept, block_number, chunk, box, out)
+            if not spilled.is_spilled(block_number, chunk):
+                yield partial(self._spill, spilled, block_number, chunk, box, out)
                 continue
-            offset = kept.place(block_number, chunk)
+            offset = spilled.offset_of(block_number, chunk)
             for part in split_box(common_box(box, self.grid.box(chunk)), out.itemsize, max_bytes):
                 size = size_of(part) * out.itemsize
                 if run and (offset != end or end + size - start > max_bytes):
-                    yield partial(self._read_kept, kept, block_number, start, end, run, box, out)
+                    yield partial(self._read_spilled, spilled, block_number, start, end, run, box, out)
                     run = []
                 start, end = start if run else offset, offset + size
                 run.append(part)
                 offset = end
         if run:
-            yield partial(self._read_kept, kept, block_number, start, end, run, box, out)
+            yield partial(self._read_spilled, spilled, block_number, start, end, run, box, out)
 
     def release(self, block: int) -> None:
-        """Forget the chunks that were kept for a block, once it has been read."""
-        if self._kept is not None:
-            self._kept.release(block)
+        """Forget the chunks that were spilled for a block, once it has been read."""
+        if self._spilled is not None:
+            self._spilled.release(block)
 
-    def _keep(self, kept: KeptChunks, block_number: int, chunk: tuple[int, ...], box: Box, out: Array) -> None:
+    def _spill(self, spilled: SpilledChunks, block_number: int, chunk: tuple[int, ...], box: Box, out: Array) -> None:
         """Decode a chunk, copy the elements that a box needs, and keep the chunk for later boxes."""
         chunk_box = self.grid.box(chunk)
         common = common_box(box, chunk_box)
-        with kept.lock(chunk):
+        with spilled.lock(chunk):
             # Another box of the same block may have decoded the chunk.
-            if not kept.has(block_number, chunk):
+            if not spilled.is_spilled(block_number, chunk):
                 with self._lent() as flat:
                     elements = self._decode_whole(chunk, flat) if self._is_whole else self._elements(chunk_box)
-                    kept.keep(block_number, chunk, elements)
+                    spilled.spill(block_number, chunk, elements)
                     out[inside_box(common, box)] = elements[inside_box(common, chunk_box)]
                 return
-        offset = kept.place(block_number, chunk)
+        offset = spilled.offset_of(block_number, chunk)
         for part in split_box(common, out.itemsize, self.span):
             size = size_of(part) * out.itemsize
-            self._read_kept(kept, block_number, offset, offset + size, [part], box, out)
+            self._read_spilled(spilled, block_number, offset, offset + size, [part], box, out)
             offset += size
 
-    def _read_kept(
-        self, kept: KeptChunks, block_number: int, start: int, end: int, run: Sequence[Box], box: Box, out: Array
+    def _read_spilled(
+        self, spilled: SpilledChunks, block_number: int, start: int, end: int, run: Sequence[Box], box: Box, out: Array
     ) -> None:
-        """Read parts of a box that are contiguous among the kept chunks."""
+        """Read parts of a box that are contiguous among the spilled chunks."""
         destinations = [out[inside_box(part, box)] for part in run]
         addresses = [address_of(destination) for destination in destinations]
         ends = [first + destination.nbytes for first, destination in zip(addresses, destinations, strict=True)]
@@ -198,10 +200,10 @@ class ChunkReader:
             and out.flags.c_contiguous
         ):
             first = addresses[0] - address_of(out)
-            kept.read(block_number, as_bytes(out)[first : first + end - start], start)
+            spilled.read(block_number, as_bytes(out)[first : first + end - start], start)
             return
         with self._buffers.lent(end - start) as buffer:
-            kept.read(block_number, buffer.data, start)
+            spilled.read(block_number, buffer.data, start)
             flat, position = buffer.view(out.dtype), 0
             for part, destination in zip(run, destinations, strict=True):
                 destination[...] = flat[position : position + size_of(part)].reshape(sizes_of(part))
@@ -237,7 +239,7 @@ class ChunkReader:
                 size = math.prod(sizes) * self._word.itemsize
                 try:
                     if self._shards is not None:
-                        if (interval := self._shards.place(chunk)) is None:
+                        if (interval := self._shards.chunk_location(chunk)) is None:
                             target[...] = self._fill_values()
                             continue
                         offset, length = interval

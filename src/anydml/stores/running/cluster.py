@@ -26,7 +26,7 @@ from anydml.stores.running.run import run, staging_of, writer_of
 TASK_BYTES = 64 << 20
 """Approximate bytes that a task of several small blocks writes."""
 
-TASKS_A_WORKER = 2
+TASKS_PER_WORKER = 2
 """Number of tasks submitted per worker, so that no worker is idle, and few tasks are repeated if one dies."""
 
 SECONDS_TO_ANSWER = 10
@@ -77,7 +77,7 @@ def write_on(
     groups = _groups(plan, numbers, len(client.nthreads()))
     try:
         while True:
-            free = TASKS_A_WORKER * max(1, len(client.nthreads())) - under_way.count()
+            free = TASKS_PER_WORKER * max(1, len(client.nthreads())) - under_way.count()
             for group in itertools.islice(groups, max(0, free)):
                 task = client.submit(_write, data, token, digest, group, key=f"anydml-blocks-{uuid.uuid4()}", retries=0)
                 under_way.add(task)

@@ -33,7 +33,7 @@ CAST_AT_ONCE = 9 << 20
 LONG_WRITE = 256 << 10
 """Bytes of a write from which its write-back begins at once; pages that smaller writes share would be written twice."""
 
-UNCACHED = 0x80
+RWF_DONTCACHE = 0x80
 """RWF_DONTCACHE: begin the write-back, and drop the pages when it ends."""
 
 REFUSALS = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EPERM)
@@ -150,7 +150,7 @@ class PlainFile:
             try:
                 while written < len(pages):
                     written += os.pwritev(
-                        self.descriptor, [pages[written : written + MAX_WRITE]], offset + written, UNCACHED
+                        self.descriptor, [pages[written : written + MAX_WRITE]], offset + written, RWF_DONTCACHE
                     )
             except NotImplementedError:
                 # Python was built without pwritev2.
@@ -273,28 +273,28 @@ class RunResources:
         buffers: the maximum number of buffers that are lent at once.
 
     Attributes:
-        more: closes further objects with the files.
+        exit_stack: closes further objects with the files.
         buffers: the buffers of the threads.
     """
 
     def __init__(self, threads: int, buffers: int) -> None:
-        self.more, self.buffers = ExitStack(), Buffers(buffers)
+        self.exit_stack, self.buffers = ExitStack(), Buffers(buffers)
         self._threads = threads
         self._files: dict[Path, Any] = {}
         self._written: list[PlainFile] = []
-        self._pool = self.more.enter_context(ThreadPoolExecutor(threads, "anydml-stores"))
+        self._pool = self.exit_stack.enter_context(ThreadPoolExecutor(threads, "anydml-stores"))
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.more.close()
+        self.exit_stack.close()
 
     def file(self, path: Path, is_written: bool = False) -> Any:
         """Open a file once per path, or an object at an address for reading."""
         if path not in self._files:
             opened = ObjectFile(path) if isinstance(path, Address) else PlainFile(path, is_written)
-            self._files[path] = self.more.enter_context(opened)
+            self._files[path] = self.exit_stack.enter_context(opened)
             if is_written and isinstance(opened, PlainFile):
                 self._written.append(opened)
         return self._files[path]

@@ -32,8 +32,8 @@ from anydml.stores.running.blocks_writer import BlocksWriter
 from anydml.stores.running.chunk_reader import ChunkReader
 from anydml.stores.running.chunk_writer import ChunkWriter
 from anydml.stores.running.files import CastFile, Task
-from anydml.stores.running.kept_chunks import KeptChunks
 from anydml.stores.running.plain_arrays import PlainWriter
+from anydml.stores.running.spilled_chunks import SpilledChunks
 from anydml.tensor import Layout
 
 UNIT = 8 << 20
@@ -84,7 +84,7 @@ class GridBlocks(BlocksWriter):
         with ExitStack() as undone:
             undone.enter_context(self._resources)
             if self._blocking.shares.texts:
-                self._resources.more.enter_context(strings_within(self._blocking.shares.texts))
+                self._resources.exit_stack.enter_context(strings_within(self._blocking.shares.texts))
                 for array in (*plan.inputs, *plan.outputs):
                     if holds_strings(array.dtype):
                         # The plan may be from another process, which alone has the texts of fill values.
@@ -96,22 +96,22 @@ class GridBlocks(BlocksWriter):
             undone.pop_all()
 
     def _reader(self, input_number: int, store: Store | ZarrStore, folder: Path) -> ChunkReader:
-        kept_chunks = None
+        spilled_chunks = None
         if input_number in self._blocking.kept:
             areas, blocks = self._blocking.kept_boxes.areas(input_number, len(store.shape))
             memory = self._blocking.waiting_bytes // len(self._blocking.kept)
-            kept_chunks = KeptChunks(folder, store.layout, areas, blocks, memory)
-            self._resources.more.callback(kept_chunks.close)
+            spilled_chunks = SpilledChunks(folder, store.layout, areas, blocks, memory)
+            self._resources.exit_stack.callback(spilled_chunks.close)
         file: Any = self._resources.file(store.path) if isinstance(store, Store) else None
         if isinstance(store, Store) and store.stored is not None:
             cast = Cast.of(store)
             file, store = CastFile(file, cast), replace(store, offset=cast.place(store.offset))
-        return ChunkReader(store, self._blocking.shares.span, kept_chunks, self._resources.buffers, file)
+        return ChunkReader(store, self._blocking.shares.span, spilled_chunks, self._resources.buffers, file)
 
     def _writer(self, target: Target | ZarrTarget, part: Callable[[Path], Path]) -> BoxWriter:
         if isinstance(target, ZarrTarget):
             writer = ChunkWriter(target, part(target.path), self._folder, self._blocking.shares.need)
-            self._resources.more.callback(writer.close)
+            self._resources.exit_stack.callback(writer.close)
             return writer
         return PlainWriter(self._resources.file(part(target.path), True), target, self._unit)
 

@@ -82,7 +82,7 @@ class Journal:
             return set(), False
         if b"whole" in lines:
             return set(finished_blocks), True
-        if first["boot"] is None or first["boot"] != boot():
+        if first["boot"] is None or first["boot"] != boot_id():
             finished_blocks = finished_blocks[: max(synced, default=0)]
         return set(finished_blocks), False
 
@@ -106,7 +106,7 @@ class Journal:
         """Forget all finished blocks, because their files are gone."""
         os.ftruncate(self._file, 0)
         self.finished, self.is_whole, self._count, self._end = set(), False, 0, 0
-        self._write(json.dumps({"plan": digest, "boot": boot()}))
+        self._write(json.dumps({"plan": digest, "boot": boot_id()}))
 
     def _write(self, line: str) -> None:
         content, written = line.encode() + b"\n", 0
@@ -176,7 +176,7 @@ def _is_same(descriptor: int, path: Path) -> bool:
         return False
 
 
-def boot() -> str | None:
+def boot_id() -> str | None:
     """Return an identifier of the last boot of the machine; None if unknown."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()

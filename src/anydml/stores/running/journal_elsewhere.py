@@ -19,7 +19,7 @@ from anydml.errors import ModelError
 from anydml.files.addresses import Address
 from anydml.files.location import Location
 from anydml.files.object_stores import first_line
-from anydml.stores.running.journal import boot
+from anydml.stores.running.journal import boot_id
 
 SECONDS = 1.0
 """Seconds between two versions of a journal while blocks are finished."""
@@ -132,7 +132,7 @@ class JournalElsewhere:
             first = {
                 "plan": self._digest,
                 "run": self._run,
-                "boot": boot(),
+                "boot": boot_id(),
                 "process": None if is_left else os.getpid(),
             }
             lines = [json.dumps(first), *(f"{low}-{high}" for low, high in self._ranges), *["whole"] * self.is_whole]
@@ -248,7 +248,7 @@ def _is_dead(lines: list[bytes]) -> bool:
         first = json.loads(lines[0])
         if first["process"] is None:
             return True
-        if first["boot"] is None or first["boot"] != boot():
+        if first["boot"] is None or first["boot"] != boot_id():
             return False
         os.kill(int(first["process"]), 0)
         return False

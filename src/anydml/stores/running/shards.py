@@ -61,14 +61,14 @@ class ShardReader:
         self._lock = threading.Lock()
         self._entries_of_files: OrderedDict[ChunkIndex, Entries | None] = OrderedDict()
 
-    def place(self, chunk: ChunkIndex) -> tuple[int, int] | None:
+    def chunk_location(self, chunk: ChunkIndex) -> tuple[int, int] | None:
         """Return offset and length of a chunk in its file; None if it has fill values only.
 
         Raises:
             OSError: the index cannot be read.
             ValueError: the index is broken.
         """
-        file, chunk_number = self._grid.place(chunk)
+        file, chunk_number = self._grid.chunk_location(chunk)
         with self._lock:
             is_known, entries = file in self._entries_of_files, self._entries_of_files.get(file)
         if not is_known:
@@ -99,7 +99,7 @@ class ShardReader:
         Raises:
             ModelError: an index cannot be read, or is broken.
         """
-        by_file = groupby(self._grid.intersecting(box), lambda chunk: self._grid.place(chunk)[0])
+        by_file = groupby(self._grid.intersecting(box), lambda chunk: self._grid.chunk_location(chunk)[0])
         files = ([*chunks] for _, chunks in by_file)
         while file_batch := [*islice(files, MAX_REQUESTS)]:
             for chunks, places in zip(file_batch, map_concurrently(self._places, file_batch), strict=True):
@@ -108,7 +108,7 @@ class ShardReader:
     def _places(self, chunks: list[ChunkIndex]) -> list[tuple[int, int]]:
         """Return the offset and length of each chunk of a shard; two zeros for chunks of fill values only."""
         try:
-            return [self.place(chunk) or (0, 0) for chunk in chunks]
+            return [self.chunk_location(chunk) or (0, 0) for chunk in chunks]
         except (OSError, ValueError) as error:
             location = Location(str(self._path / self._grid.name(chunks[0])))
             message = getattr(error, "strerror", None) or str(error)
@@ -149,7 +149,7 @@ class ShardReader:
             OSError: the chunk cannot be read.
             ValueError: the index is broken.
         """
-        interval, path = self.place(chunk), self._path / self._grid.name(chunk)
+        interval, path = self.chunk_location(chunk), self._path / self._grid.name(chunk)
         if interval is None:
             raise FileNotFoundError(2, "fill values only", str(path))
         offset, size = interval
@@ -243,8 +243,11 @@ class ShardWriter:
         Raises:
             OSError: the file cannot be written.
         """
-        file, numbers = self._grid.place(chunks[0])[0], [self._grid.place(chunk)[1] for chunk in chunks]
-        kept_chunks = [
+        file, numbers = (
+            self._grid.chunk_location(chunks[0])[0],
+            [self._grid.chunk_location(chunk)[1] for chunk in chunks],
+        )
+        spilled_chunks = [
             (chunk, kept_elements)
             for chunk, kept_elements in zip(chunks, elements, strict=True)
             if kept_elements is not None
@@ -261,7 +264,7 @@ class ShardWriter:
                 shard.entries[numbers, 0] = offset + size * np.arange(len(chunks))
                 shard.entries[numbers, 1] = size
                 opened = shard.file()
-            shard.written += kept_chunks
+            shard.written += spilled_chunks
         if data is not None:
             opened.write(data, offset)
         with self._lock:

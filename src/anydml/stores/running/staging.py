@@ -31,7 +31,7 @@ JOURNAL = ".anydml-journal"
 OLD = ".anydml-old"
 PACKED = ".anydml-packed"
 
-OF_ARRAY = re.compile(r"zarr\.json|\.z(array|attrs|metadata)|c|(c[./])?\d+([./]\d+)*")
+ARRAY_FOLDER_ENTRIES = re.compile(r"zarr\.json|\.z(array|attrs|metadata)|c|(c[./])?\d+([./]\d+)*")
 """Names of the files of a Zarr array, relative to its folder."""
 
 
@@ -121,7 +121,7 @@ class Staging:
                 if not final.is_file():
                     raise location.error("is neither a file nor a folder, and is not replaced: name another")
             elif self._is_of_arrays and is_packed(final):
-                check_replaced(final, OF_ARRAY, location)
+                check_replaced(final, ARRAY_FOLDER_ENTRIES, location)
             elif self._is_of_arrays:
                 _check_array(final, location)
             else:
@@ -325,7 +325,7 @@ def _check_array(folder: Path, location: Location) -> None:
     """Refuse to replace a folder that is not a Zarr array, or contains other files."""
     if folder.is_symlink() or not folder.is_dir() or not is_zarr_array(folder):
         raise location.error("is not a Zarr array, and is not replaced: name another, or remove it first")
-    foreign = next((name for name in names_inside(folder) if not OF_ARRAY.fullmatch(name)), None)
+    foreign = next((name for name in names_inside(folder) if not ARRAY_FOLDER_ENTRIES.fullmatch(name)), None)
     if foreign is not None:
         raise location.error(
             f"has {names([foreign])} beside its chunks, so the array is not replaced: move that, or name another folder"

@@ -21,7 +21,7 @@ from anydml.stores.formats.target import Content
 from anydml.stores.formats.zarr_metadata import GROUP_FILES, METADATA, is_zarr, is_zarr_array
 from anydml.stores.formats.zarr_target import ZarrTarget
 from anydml.stores.running.journal_elsewhere import JournalElsewhere, Version, read_journal
-from anydml.stores.running.staging import JOURNAL, OF_ARRAY
+from anydml.stores.running.staging import ARRAY_FOLDER_ENTRIES, JOURNAL
 
 DESCRIBING = (*GROUP_FILES, ".zarray")
 """Names of the objects by which readers find an array or group."""
@@ -124,7 +124,10 @@ class StagingElsewhere:
         return (
             path in self._others
             or path in self._last
-            or any(array in path.parents and OF_ARRAY.fullmatch(str(path.relative_to(array))) for array in self._arrays)
+            or any(
+                array in path.parents and ARRAY_FOLDER_ENTRIES.fullmatch(str(path.relative_to(array)))
+                for array in self._arrays
+            )
         )
 
     def has_all_parts(self) -> bool:

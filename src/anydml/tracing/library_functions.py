@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from anydml.tracing.constants import arrays_of, refuse_traced_numbers
-from anydml.tracing.refusing import RULE, fuse_error, named_errors, refusal
+from anydml.tracing.refusing import MOVES_ONLY_RULE, fuse_error, named_errors, refusal
 from anydml.tracing.trace import NUMBER_METHODS, Trace, TracedArray, with_needed_argument
 
 PROPERTIES = frozenset(("T", "mT", "H", "mH", "real"))
@@ -56,7 +56,7 @@ class _Parameter(NamedTuple):
     default: Any
 
 
-class Word:
+class LibraryFunction:
     """A line of a table.
 
     Args:
@@ -131,7 +131,7 @@ class Word:
         return self.operation(*values, **self.fixed)
 
 
-class ElementDependentWord(Word):
+class ElementDependentFunction(LibraryFunction):
     """A word that is not supported, since its result or shape depends on elements.
 
     Args:
@@ -151,18 +151,18 @@ class ElementDependentWord(Word):
         raise with_needed_argument(error, arguments[0]) if self.name in NUMBER_METHODS and arguments else error
 
 
-UNSUPPORTED = f"is not a supported function: {RULE}: call it outside the fused function"
+UNSUPPORTED = f"is not a supported function: {MOVES_ONLY_RULE}: call it outside the fused function"
 """The error's reason for a function that is in no table."""
 
-Table = Mapping[str, Word]
+Table = Mapping[str, LibraryFunction]
 
 
-def lines(names: str, operation: Callable[..., Any], parameters: str, **fixed: Any) -> dict[str, Word]:
+def lines(names: str, operation: Callable[..., Any], parameters: str, **fixed: Any) -> dict[str, LibraryFunction]:
     """Return the entries of one word under several names."""
-    return dict.fromkeys(names.split(), Word(operation, parameters, **fixed))
+    return dict.fromkeys(names.split(), LibraryFunction(operation, parameters, **fixed))
 
 
-def call_word(
+def call_library_function(
     table: Table, key: str, name: str, trace: Trace, arguments: Sequence[Any], keywords: Mapping[str, Any]
 ) -> Any:
     """Call a function of a library on traced arrays.
@@ -180,7 +180,7 @@ def call_word(
     """
     word = table.get(key)
     if word is None:
-        raise fuse_error(f"{name} {UNSUPPORTED}", rule=RULE)
+        raise fuse_error(f"{name} {UNSUPPORTED}", rule=MOVES_ONLY_RULE)
     if not trace.is_naming:
         for value in (*arguments, *keywords.values()):
             trace.is_naming = trace.is_naming or _is_name(value)
@@ -249,7 +249,7 @@ def attribute(table: Table, name: str, label: str, x: TracedArray) -> Any:
     """
 
     def method(*arguments: Any, **keywords: Any) -> Any:
-        return call_word(table, name, label, x.trace, (x, *arguments), keywords)
+        return call_library_function(table, name, label, x.trace, (x, *arguments), keywords)
 
     return method() if name in PROPERTIES else method
 
@@ -295,4 +295,4 @@ def _check_ignored(name: str, value: Any) -> None:
     if name == "order" and value is not None and (type(value) is not str or value.upper() not in {*"CFAK"}):
         raise TypeError(f"order must be 'C', 'F', 'A' or 'K', not {value!r}")
     if name == "out" and value is not None:
-        raise fuse_error("cannot write into out: use the result instead", rule=RULE)
+        raise fuse_error("cannot write into out: use the result instead", rule=MOVES_ONLY_RULE)

@@ -288,13 +288,13 @@ ANSWERS: Mapping[str, str] = {option: answer for answer, options in _GROUPS for 
 """The advice for an option of another tool, by its name."""
 
 
-OF_RESHARD = ("--only", "--drop", "--strip", "--rename", "--layout", "--dtype", "--vocab-size")
+RESHARD_ONLY_OPTIONS = ("--only", "--drop", "--strip", "--rename", "--layout", "--dtype", "--vocab-size")
 """Options of reshard that change tensors, and which not all commands have."""
 
 
-def answer_of(option: str) -> str | None:
+def advice_for(option: str) -> str | None:
     """Return what to write instead of an option of another tool or command; None if it is unknown."""
     name = option.partition("=")[0].replace("_", "-").lower()
-    if name in OF_RESHARD:
+    if name in RESHARD_ONLY_OPTIONS:
         return f"write anydml reshard IN BETWEEN {name} … first, and name BETWEEN as IN"
     return ANSWERS.get(name)

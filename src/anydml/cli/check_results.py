@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True)
-class Remark:
+class CheckResult:
     """A problem, or a node that was not checked.
 
     Attributes:
-        node: the subject of the remark: a node of a graph, a dispatchable or a JSON path; empty for the whole file.
+        node: the subject of the result: a node of a graph, a dispatchable or a JSON path; empty for the whole file.
         location: prefix of the lines; None if the message names the node itself.
         field: field of the operator.
         operator: name of the operator.
@@ -41,7 +41,7 @@ class Remark:
 
     @property
     def is_problem(self) -> bool:
-        """Whether the remark is a problem."""
+        """Whether the result is a problem."""
         return self.rule is not None
 
     @property
@@ -50,7 +50,7 @@ class Remark:
         return f"{self.needs} allows it" if self.needs else "no feature level allows it"
 
     def lines(self, model: str) -> Iterator[str]:
-        """Yield the remark as text."""
+        """Yield the result as text."""
         if self.rule is None:
             yield escape_controls(f"{model}: {self.location}: {self.verdict}: {self.message}")
             return
@@ -92,24 +92,24 @@ class Report:
     model: str
     level: str
     conforming: Sequence[str]
-    remarks: Sequence[Remark]
+    remarks: Sequence[CheckResult]
     counts: Mapping[str, int] = dataclasses.field(default_factory=dict)
     lowest: str | None = None
     lowest_emulated: str | None = None
     error: str | None = None
 
     @property
-    def problems(self) -> list[Remark]:
+    def problems(self) -> list[CheckResult]:
         """The remarks that are problems."""
         return [remark for remark in self.remarks if remark.is_problem]
 
     @property
-    def unchecked(self) -> list[Remark]:
+    def unchecked(self) -> list[CheckResult]:
         """The remarks about nodes that were not checked."""
         return [remark for remark in self.remarks if not remark.is_problem]
 
 
-def problem_lines(problems: Sequence[Remark], model: str, first: int | None) -> Iterator[str]:
+def problem_lines(problems: Sequence[CheckResult], model: str, first: int | None) -> Iterator[str]:
     """Yield problems as text, those that break the same rule of an operator together.
 
     Args:
@@ -117,7 +117,7 @@ def problem_lines(problems: Sequence[Remark], model: str, first: int | None) -> 
         model: the file's name.
         first: the number of problems of a rule that are listed; None lists each, with its rule.
     """
-    causes: dict[object, list[Remark]] = {}
+    causes: dict[object, list[CheckResult]] = {}
     for problem in problems:
         is_alone = first is None or problem.operator is None
         key = problem if is_alone else (problem.operator, problem.rule, problem.needs)

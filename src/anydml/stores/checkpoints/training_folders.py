@@ -24,7 +24,7 @@ from anydml.stores.formats.store import StoredPiece
 from anydml.stores.formats.torch_distributed import DistributedContent, read_distributed
 from anydml.text import count_noun
 
-OF_TRAINING = (".distcp", "_model_states.pt", "_optim_states.pt")
+TRAINING_FILE_ENDINGS = (".distcp", "_model_states.pt", "_optim_states.pt")
 """Endings of names of files that are read together, although some may have no tensor of the model."""
 
 _CONSOLIDATED = re.compile(r"consolidated\.(\d{1,9})\.pth")

@@ -18,17 +18,17 @@ from anydml.stores.running.files import PlainFile
 from anydml.stores.running.plain_arrays import as_bytes
 from anydml.stores.running.scattered_io import MAX_RUNS_AT_ONCE
 
-LOCKS = 64
+LOCK_COUNT = 64
 """Maximum number of chunks that are decoded at once, each by one thread."""
 
 WRITE = 8 << 20
 """Bytes of a box that wait before the longest part of them is written."""
 
-BYTES_A_PIECE = 256
+BYTES_PER_PIECE = 256
 """Memory of a piece that waits to be written, besides its elements."""
 
 
-class KeptChunks:
+class SpilledChunks:
     """Decoded chunks of an array.
 
     Every box has an interval of the file until it is read. It holds the box's pieces, one per chunk, in the order of
@@ -52,7 +52,7 @@ class KeptChunks:
         self._held = tempfile.TemporaryFile(prefix=".anydml-", dir=folder)  # noqa: SIM115  # closed by `close`
         self.file = PlainFile(folder, True, False, self._held.fileno())
         self._after: dict[tuple[int, ...], int] = {}
-        self._locks = [threading.Lock() for _ in range(LOCKS)]
+        self._locks = [threading.Lock() for _ in range(LOCK_COUNT)]
         self._is_read = np.zeros(len(boxes), bool)
         self._pieces: dict[int, Pieces] = {}
         self._waiting = 0
@@ -68,13 +68,13 @@ class KeptChunks:
 
     def lock(self, chunk: tuple[int, ...]) -> threading.Lock:
         """Return the lock that is held while a chunk is decoded and kept."""
-        return self._locks[hash(chunk) % LOCKS]
+        return self._locks[hash(chunk) % LOCK_COUNT]
 
-    def has(self, box_number: int, chunk: tuple[int, ...]) -> bool:
+    def is_spilled(self, box_number: int, chunk: tuple[int, ...]) -> bool:
         """Whether the part of a box that is in a chunk is kept."""
         return box_number > self._after.get(chunk, len(self._boxes))
 
-    def place(self, box_number: int, chunk: tuple[int, ...]) -> int:
+    def offset_of(self, box_number: int, chunk: tuple[int, ...]) -> int:
         """Return the offset in a box, in bytes, of the box's part that is in a chunk."""
         box = self._box(box_number)
         offset, extent, inner_sizes = 0, 1, [1]
@@ -86,7 +86,7 @@ class KeptChunks:
             extent *= high - low
         return offset * self._grid.dtype.itemsize
 
-    def keep(self, box_number: int, chunk: tuple[int, ...], elements: Array) -> None:
+    def spill(self, box_number: int, chunk: tuple[int, ...], elements: Array) -> None:
         """Keep the parts of a chunk that later boxes need.
 
         Args:
@@ -103,7 +103,7 @@ class KeptChunks:
         for k in (np.flatnonzero(is_needed) + box_number + 1).tolist():
             inside = inside_box(common_box(self._box(k), chunk_box), chunk_box)
             # A view would hold the chunk.
-            self._add(k, self.place(k, chunk), np.array(elements[inside], order="C"))
+            self._add(k, self.offset_of(k, chunk), np.array(elements[inside], order="C"))
         self._after[chunk] = min(box_number, last)
 
     def read(self, box_number: int, view: memoryview, offset: int) -> None:
@@ -185,7 +185,7 @@ class Pieces:
             end, after = self._runs.pop(end)
             run += after
         self._set_run(start, end, run)
-        size = piece.nbytes + BYTES_A_PIECE
+        size = piece.nbytes + BYTES_PER_PIECE
         self.size += size
         return size
 
@@ -206,7 +206,7 @@ class Pieces:
         taken_bytes = sum(piece.nbytes for piece in batch)
         if remaining:
             self._set_run(start + taken_bytes, end, remaining)
-        self.size -= taken_bytes + BYTES_A_PIECE * len(batch)
+        self.size -= taken_bytes + BYTES_PER_PIECE * len(batch)
         return start, batch
 
 

@@ -16,7 +16,7 @@ from contextlib import suppress
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
-from anydml.stores.checkpoints.answers import Answer, answer_of
+from anydml.stores.checkpoints.mapping_results import Answer, answer_of
 
 MAX_FILES = 64
 """Maximum number of cached results; the least recently used ones are removed."""
