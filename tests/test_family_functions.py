@@ -217,6 +217,10 @@ PAIRS = np.zeros(2, [("a", "f4"), ("b", [("v", "f4", 2), ("n", "i4")])])
         ),
         (lambda: dml.fill(X.astype("u1"), -0.5), "value is -0.5, which is not an element of uint8: it has a fraction"),
         (lambda: dml.fill(X.astype("i4"), np.float32(0.5)), "which is not an element of int32: it has a fraction"),
+        (
+            lambda: dml.fill(X.astype("i4"), np.array(2.5, np.longdouble)),
+            "which is not an element of int32: it has a fraction",
+        ),
         (lambda: dml.fill(X.astype("i4"), Fraction(5, 2)), "which is not an element of int32: it has a fraction"),
         (lambda: dml.fill(X.astype(ml_dtypes.int4), 2.9), "which is not an element of int4: it has a fraction"),
         (lambda: dml.fill(PAIRS, (1.5, (2.5, 3.5))), "not an element of .*: it has a fraction: round it"),
@@ -350,3 +354,10 @@ def test_numbers_that_an_extended_dtype_lacks_are_refused_not_wrapped_nor_made_n
             except dml.DescError:
                 continue
             assert math.isfinite(found) == math.isfinite(value)
+
+
+@pytest.mark.parametrize("methods", [["__index__"], ["__int__", "__float__"], ["__index__", "__int__", "__float__"]])
+def test_objects_that_become_numbers_fill_integers_as_in_numpy(methods):
+    results = {"__index__": 3, "__int__": 3, "__float__": 3.0}
+    number = type("Number", (), {name: lambda self, value=results[name]: value for name in methods})()
+    np.testing.assert_array_equal(dml.fill(X.astype("i4"), number), np.full(X.shape, number, np.int32))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -112,7 +113,12 @@ def _without_fraction(value: Any, dtype: np.dtype[Any]) -> Any:
     Raises:
         ValueError: it has a fraction, which NumPy would cut off, and the elements are integers.
     """
-    if number_kind(dtype) == "i" and not isinstance(value, complex) and math.floor(value) != value:
+    is_index = hasattr(type(value), "__index__") and not isinstance(value, np.ndarray)
+    if number_kind(dtype) != "i" or isinstance(value, complex) or is_index:
+        return value
+    # Other objects can be converted, but may not compare with numbers.
+    number = value if isinstance(value, (Number, np.generic)) else float(value)
+    if math.floor(number) != number:
         raise ValueError("it has a fraction: round it")
     return value
 

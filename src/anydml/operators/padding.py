@@ -289,7 +289,7 @@ def pad(
         x: array of any shape and dtype.
         pads: elements before x, one number per dimension, then after x, one per dimension; 0 or more (as ONNX's Pad).
         mode: source of the padding: `value`, x's edge, its mirror image without or with the edge, or x repeated.
-        value: an element, for ``"constant"``.
+        value: an element, which ``"constant"`` alone writes, and all modes check.
         out: output array of the result's shape and x's dtype.
 
     Returns:
