@@ -644,6 +644,30 @@ def test_ranks_out_of_the_order_of_their_names_are_refused(tmp_path, name):
             stores.reshard(shuffled, tmp_path / "again.safetensors")
 
 
+def test_links_give_ranks_another_order_than_the_numbers_in_their_names(tmp_path):
+    first, second = (tensor.contiguous() for tensor in WHOLE[LAYER.format(0, "o")].chunk(2, dim=1))
+    paths = [tmp_path / "2024-05-02/m.safetensors", tmp_path / "2024-05-01/m.safetensors"]
+    links = [tmp_path / "first.safetensors", tmp_path / "second.safetensors"]
+    for path, link, tensor in zip(paths, links, (first, second), strict=True):
+        path.parent.mkdir()
+        safetensors.save_file({LAYER.format(0, "o"): tensor}, path)
+        link.symlink_to(path)
+    words = r"comes after .*2024-05-02.*: name the inputs in the order of .*, rename the inputs, or name links to them"
+    with pytest.raises(ModelError, match=words):
+        stores.reshard(paths, tmp_path / "out.safetensors")
+    stores.reshard(links, tmp_path / "out.safetensors").run()
+    assert_whole(tmp_path / "out.safetensors", {LAYER.format(0, "o"): WHOLE[LAYER.format(0, "o")]})
+
+
+def test_files_without_a_common_tensor_are_taken_in_any_order(tmp_path):
+    paths = [tmp_path / "a_2.safetensors", tmp_path / "a_1.safetensors"]
+    tensors = {LAYER.format(layer, "o"): WHOLE[LAYER.format(0, "o")] + layer for layer in range(2)}
+    for path, name in zip(paths, tensors, strict=True):
+        safetensors.save_file({name: tensors[name]}, path)
+    stores.reshard(paths, tmp_path / "out.safetensors").run()
+    assert_whole(tmp_path / "out.safetensors", tensors)
+
+
 def test_ranks_whose_names_count_nothing_are_joined_as_they_are_named(tmp_path):
     first, second = (tensor.contiguous() for tensor in WHOLE[LAYER.format(0, "o")].chunk(2, dim=1))
     paths = [tmp_path / "z_of_2024.safetensors", tmp_path / "a_of_2023.safetensors"]

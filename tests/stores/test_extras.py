@@ -1,5 +1,6 @@
 """Small files beside a checkpoint's tensors are copied with them; links that lead out of its folder are not."""
 
+import codecs
 import json
 import os
 
@@ -211,6 +212,7 @@ def test_what_a_cut_vocabulary_changes_elsewhere_is_changed_or_said(tmp_path, ca
     assert code == 0
     assert "keeps 2 tensors of as many rows or columns as the vocabulary has" in said
     assert '"lm_head.qweight", "shared.weight"; slice' in said
+    assert f'sets vocab_size to {words} in config.json: "vocab_size", "text_config.vocab_size"' in said
     assert json.loads((tmp_path / "out/config.json").read_text()) == {
         "vocab_size": words, "hidden_size": width, "text_config": {"vocab_size": words}, "audio": {"vocab_size": 64},
     }  # fmt: skip
@@ -220,3 +222,54 @@ def test_what_a_cut_vocabulary_changes_elsewhere_is_changed_or_said(tmp_path, ca
     # Nothing is cut: the file is copied as it is.
     assert anydml(capsys, "reshard", folder, tmp_path / "same", "--vocab-size", 32)[0] == 0
     assert (tmp_path / "same/config.json").read_bytes() == (folder / "config.json").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("config", "changed", "is_said"),
+    [
+        ({"vocab_size": 32}, {"vocab_size": 29}, ["sets vocab_size to 29 in config.json"]),
+        (
+            {"audio_config": {"vocab_size": 32, "text_config": {"vocab_size": 32}}, "llm_config": {"vocab_size": 32}},
+            {"audio_config": {"vocab_size": 32, "text_config": {"vocab_size": 32}}, "llm_config": {"vocab_size": 29}},
+            [
+                'sets vocab_size to 29 in config.json: "llm_config.vocab_size"',
+                'keeps "audio_config.vocab_size", "audio_config.text_config.vocab_size" of config.json, as many words '
+                "as the vocabulary had, but of another part",
+            ],
+        ),
+        (
+            {"thinker_config": {"text_config": {"vocab_size": 32}}, "codecs": [{"vocab_size": 32}, 32]},
+            {"thinker_config": {"text_config": {"vocab_size": 29}}, "codecs": [{"vocab_size": 32}, 32]},
+            [
+                'sets vocab_size to 29 in config.json: "thinker_config.text_config.vocab_size"',
+                'keeps "codecs.0.vocab_size" of config.json, as many words as the vocabulary had, but of another part',
+            ],
+        ),
+        (
+            {"vocab_size": 30, "language_config": {"vocab_size": 29}, "audio_config": {"vocab_size": 30}},
+            {"vocab_size": 30, "language_config": {"vocab_size": 29}, "audio_config": {"vocab_size": 30}},
+            ['keeps "vocab_size" of config.json, which is neither the old number of rows, 32, nor 29'],
+        ),
+        ({"vocab_size": None, "text_config": {"vocab_size": True}}, None, []),
+    ],
+)
+@pytest.mark.parametrize("mark", [b"", codecs.BOM_UTF8])
+def test_only_the_sizes_of_the_model_of_text_are_those_of_its_cut_vocabulary(tmp_path, config, changed, is_said, mark):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    written(folder / "model.safetensors", {"model.embed_tokens.weight": np.ones((32, 8), "f4")})
+    (folder / "config.json").write_bytes(mark + json.dumps(config).encode())
+    plan = reshard(folder, tmp_path / "out", vocab_size=29)
+    assert [remark for remark in plan.remarks if "vocab_size" in remark] == is_said
+    plan.run()
+    assert json.loads((tmp_path / "out/config.json").read_bytes()) == (config if changed is None else changed)
+    # Without a change, the file is copied as it is.
+    reshard(folder, tmp_path / "same").run()
+    assert (tmp_path / "same/config.json").read_bytes() == (folder / "config.json").read_bytes()
+
+
+def test_a_config_that_repeats_a_size_is_refused(tmp_path):
+    written(tmp_path / "model.safetensors", {"model.embed_tokens.weight": np.ones((32, 8), "f4")})
+    (tmp_path / "config.json").write_text('{"vocab_size": 32, "vocab_size": 64}')
+    with pytest.raises(ModelError, match='has "vocab_size" twice in its text'):
+        reshard(tmp_path, tmp_path / "out", vocab_size=29)

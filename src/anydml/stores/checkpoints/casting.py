@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from copy import copy
@@ -20,6 +21,7 @@ from anydml.errors import ModelError
 from anydml.files.location import Location, show
 from anydml.files.location import names as names_of
 from anydml.stores.checkpoints.composed import StoredTensors
+from anydml.stores.checkpoints.vocabulary import set_rows
 from anydml.stores.formats.block_types import is_of_blocks, name_of
 from anydml.stores.formats.safetensors import DTYPES, NAMES, is_numpy_dtype, parse_json, unique
 from anydml.stores.formats.store import Store
@@ -323,16 +325,19 @@ def _read_as(tensors: StoredTensors, dtypes: Mapping[str, np.dtype[Any]]) -> Sto
     return sources
 
 
-def config_of(path: Path, dtype: np.dtype[Any] | None, new_rows: Mapping[int, int]) -> bytes:
-    """Return the content of a config.json with another dtype of the tensors, and other sizes of vocabularies."""
+def config_of(path: Path, dtype: np.dtype[Any] | None, new_rows: Mapping[int, int]) -> tuple[bytes, list[str]]:
+    """Return the content of a config.json with another dtype of the tensors, and other sizes of vocabularies.
+
+    Also return remarks on the sizes.
+    """
 
     def made_of(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
         config = unique(pairs, location, "text")
         if dtype is not None:
             config |= {key: str(dtype) for key in ("dtype", "torch_dtype") if isinstance(config.get(key), str)}
-        rows = config.get("vocab_size")
-        return config | ({"vocab_size": new_rows[rows]} if type(rows) is int and rows in new_rows else {})
+        return config
 
     location = Location(str(path))
-    content = parse_json(path.read_bytes(), location, "text", made_of)
-    return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
+    content = parse_json(path.read_bytes().removeprefix(BOM_UTF8), location, "text", made_of)
+    remarks = set_rows(content, new_rows)
+    return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode(), remarks

@@ -112,7 +112,9 @@ def extras_for(
         copied, not_copied = [], [*(path.name for path in copied), *not_copied]
     contents: dict[Path, Content] = {out / path.name: path for path in copied}
     changed_files = [path for path in copied if path.name == "config.json" and (dtype is not None or new_rows)]
-    contents |= {out / path.name: config_of(path, dtype, new_rows) for path in changed_files}
+    remarks_on_sizes = list[str]()
+    for path in changed_files:
+        contents[out / path.name], remarks_on_sizes = config_of(path, dtype, new_rows)
     size = f", {bytes_text(sum(path.stat().st_size for path in copied))}"
     remarks = remark_on_files("copies", [path.name for path in copied], size)
-    return contents, changed_files, remarks + remark_on_files("leaves behind", not_copied)
+    return contents, changed_files, remarks + remarks_on_sizes + remark_on_files("leaves behind", not_copied)

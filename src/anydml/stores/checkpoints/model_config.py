@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
@@ -116,7 +117,7 @@ def config_beside(path: str | os.PathLike[str]) -> ModelConfig | None:
     with location.reading():
         if config.stat().st_size > MAX_BYTES:
             raise location.error(f"is larger than {MAX_BYTES} bytes")
-        content = parse_json(config.read_bytes(), location, "text")
+        content = parse_json(config.read_bytes().removeprefix(BOM_UTF8), location, "text")
     if not isinstance(content, dict):
         raise location.error("is not an object")
     return ModelConfig(config, (content, *(inner for inner in content.values() if isinstance(inner, dict))))

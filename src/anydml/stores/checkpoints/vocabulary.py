@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
 
 from anydml.errors import ModelError
 from anydml.files.location import names, show
@@ -17,6 +20,9 @@ _VOCABULARY = re.compile(
     re.DOTALL,
 )
 """Names of tensors with a row for each word."""
+
+_OF_TEXT = ("text_config", "llm_config", "language_config", "thinker_config")
+"""Keys of a config.json's objects about the model of text, which has the vocabulary."""
 
 
 def without_padding(
@@ -54,3 +60,44 @@ def without_padding(
     message = f"keeps {count_noun(len(uncut), 'tensor')} of as many rows or columns as the vocabulary has: "
     message += f"{names(sorted(uncut))}; slice them in a layout if they have one for each word"
     return composed, new_rows, [message] if uncut else []
+
+
+def set_rows(config: Any, new_rows: Mapping[int, int]) -> list[str]:
+    """Set ``vocab_size`` of a config.json's model of text to the number of rows of the cut vocabulary, in place.
+
+    Return remarks on what is set, and on sizes that are kept: of other parts, such as one of audio, and those that are
+    not the number of rows.
+
+    Args:
+        config: the content of the config.json.
+        new_rows: the new number of rows of vocabularies that are cut, by the old one.
+    """
+    of_text, of_others, different = list[str](), list[str](), list[str]()
+    # By a queue, because the parser accepts objects that are nested deeper than functions can be.
+    parts = deque([("", config, True)] if new_rows else [])
+    while parts:
+        prefix, part, is_text = parts.popleft()
+        rows = part.get("vocab_size") if isinstance(part, dict) else None
+        if type(rows) is int and rows in new_rows:
+            (of_text if is_text else of_others).append(f"{prefix}vocab_size")
+            if is_text:
+                part["vocab_size"] = new_rows[rows]
+        elif type(rows) is int and is_text and rows not in new_rows.values():
+            different.append(f"{prefix}vocab_size")
+        for key, inner in part.items() if isinstance(part, dict) else enumerate(part):
+            if isinstance(inner, (dict, list)):
+                parts.append((f"{prefix}{key}.", inner, is_text and key in _OF_TEXT))
+    remarks, words = list[str](), ", ".join(map(str, sorted({*new_rows.values()})))
+    if of_text:
+        where = "" if of_text == ["vocab_size"] else f": {names(of_text)}"
+        remarks.append(f"sets vocab_size to {words} in config.json{where}")
+    if of_others:
+        remarks.append(
+            f"keeps {names(of_others)} of config.json, as many words as the vocabulary had, but of another part"
+        )
+    if different:
+        old = " or ".join(map(str, sorted(new_rows)))
+        remarks.append(
+            f"keeps {names(different)} of config.json, which is neither the old number of rows, {old}, nor {words}"
+        )
+    return remarks

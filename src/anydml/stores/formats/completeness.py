@@ -168,7 +168,8 @@ def check_order(ranks: Sequence[Path]) -> None:
             later = next((k for k in range(1, len(ranks)) if differing[0][k] < differing[0][k - 1]), None)
             if later is not None:
                 raise Location(str(ranks[later])).error(
-                    f"comes after {ranks[later - 1]}: name the inputs in the order of the numbers in their names"
+                    f"comes after {ranks[later - 1]}: name the inputs in the order of the numbers in their names; if "
+                    "the given order is that of the ranks, rename the inputs, or name links to them"
                 )
 
 

@@ -26,7 +26,7 @@ SECONDS_PER_DECODED_BYTE = 1e-9
 """Estimated seconds per decoded byte."""
 
 MAX_KEPT = 4
-"""Maximum disk space of an input's kept chunks, as a multiple of the input's size, per output."""
+"""Maximum disk space of an input's spilled chunks, as a multiple of the input's size, per output."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def block_seconds(
     span: int,
     are_kept: bool,
 ) -> float | None:
-    """Return the estimated seconds per byte of a block; None if no chunks can be kept.
+    """Return the estimated seconds per byte of a block; None if no chunks can be spilled.
 
     Args:
         target: the output.
@@ -60,7 +60,7 @@ def block_seconds(
         inputs: all inputs.
         regions: the boxes of inputs that the block needs.
         span: as in `block_shapes.seconds`.
-        are_kept: whether chunks that several blocks need are kept.
+        are_kept: whether chunks that several blocks need are spilled.
     """
     block_seconds, input_seconds_per_byte, has_chunked_input = SECONDS_PER_BLOCK, 0.0, False
     blocks = target.nbytes / max(1, size_of(box) * target.dtype.itemsize)

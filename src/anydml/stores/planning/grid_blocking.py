@@ -50,9 +50,9 @@ class GridBlocking(Blocking):
         mappings: the map from each output to the inputs.
         constants: the constants, by the numbers of the composer's operands.
         shares: the shares of the memory.
-        kept: numbers of the inputs whose decoded chunks are kept in a file while the plan runs.
+        kept: numbers of the inputs whose decoded chunks are spilled to a file while the plan runs.
         kept_boxes: boxes of chunked inputs, each as a `Block` with the number of the block that needs it and of its
-            input; empty if no chunks are kept.
+            input; empty if no chunks are spilled.
 
     Raises:
         BindingError: blocks would be too large or too many, or an input has changed.
@@ -144,7 +144,7 @@ class GridBlocking(Blocking):
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes of kept chunks that are collected before they are written."""
+        """Bytes of spilled chunks that are collected before they are written."""
         block_bytes = self.shares.room(True) if self.is_estimate else self.totals.block_bytes
         return self.shares.waiting_bytes(block_bytes) if self.kept else 0
 
@@ -186,7 +186,7 @@ class GridBlocking(Blocking):
         return coordinates // max(1, int(cost.request / cost.byte) // store.layout.packed.strides[axis])
 
     def _best_shape(self, output_number: int, kept_options: Sequence[bool] = (False, True)) -> BlockShape:
-        """Return the best shape of an output's blocks, with or without kept chunks."""
+        """Return the best shape of an output's blocks, with or without spilled chunks."""
         target, best = self.outputs[output_number], None
         for block in shapes(target.shape, unit_of(target)):
             box = middle(target.shape, block)
@@ -214,7 +214,7 @@ class GridBlocking(Blocking):
         return sum(size_of(box) * self.inputs[operand].dtype.itemsize for operand, box in regions)
 
     def _kept_count(self) -> int:
-        """Return approximate number of boxes of inputs that are listed if chunks are kept."""
+        """Return approximate number of boxes of inputs that are listed if chunks are spilled."""
         if not any(choice.are_kept for choice in self.choices):
             return 0
         count = 0

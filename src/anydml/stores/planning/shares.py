@@ -24,7 +24,7 @@ MIN_REQUEST = 256 << 10
 """Bytes of a request to an address for which other requests wait, rather than that it is made shorter."""
 
 GATHERED = 64 << 20
-"""Maximum size in bytes of kept chunks that wait to be written together; they take at most a quarter of the boxes."""
+"""Maximum bytes of spilled chunks that wait to be written together; they take at most a quarter of the boxes."""
 
 CONNECTIONS = 48 << 20
 """Bytes for connections to addresses, and for chunks that are read back; at most a quarter of the memory."""
@@ -54,7 +54,7 @@ class Shares:
         buffers: the number of buffers of `need` bytes.
         threads: the number of threads, some of which may only wait for answers meanwhile, without a buffer.
         held: blocks that are held at once.
-        boxes: bytes of the boxes that a block reads, and of kept chunks that wait to be written.
+        boxes: bytes of the boxes that a block reads, and of spilled chunks that wait to be written.
     """
 
     texts: int
@@ -130,11 +130,11 @@ class Shares:
         return replace(self, held=held, boxes=self.held_bytes // held)
 
     def room(self, are_kept: bool) -> int:
-        """Return bytes that the boxes of a block may have, whose chunks are kept or not."""
+        """Return bytes that the boxes of a block may have, whose chunks are spilled or not."""
         return self.boxes - min(self.boxes // 4, GATHERED) if are_kept else self.boxes
 
     def waiting_bytes(self, block_bytes: int) -> int:
-        """Return bytes of kept chunks that wait to be written together, where the boxes of a block have so many."""
+        """Return bytes of spilled chunks that wait to be written together, where the boxes of a block have so many."""
         return min(GATHERED, self.boxes - block_bytes)
 
 
