@@ -11,7 +11,7 @@ import numpy as np
 from anydml.functions import copy
 from anydml.onnx.graph_values import Array
 from anydml.proving.bounds import Bounds
-from anydml.proving.rounding import max_ulps
+from anydml.proving.rounding import constant_ulps
 from anydml.proving.sizes import DERIVED_NAME, Polynomial, Sizes, name
 
 _PLACEHOLDER_WEIGHTS = 251
@@ -22,7 +22,7 @@ MAX_FOLLOWED_ELEMENTS = 4096
 
 
 MAX_CONSTANT_ULPS = 8
-"""Largest allowed difference of a constant between runtimes, in units in the last place of its largest number."""
+"""Largest allowed difference of a constant between runtimes (see `anydml.proving.rounding`)."""
 
 
 class Term:
@@ -176,7 +176,7 @@ class Terms:
         for constant in others:
             if (constant.number in self.rounded) == (term.number in self.rounded) or constant.array is None:
                 continue
-            off = max_ulps(constant.array, array)
+            off = constant_ulps(constant.array, array)
             if off <= MAX_CONSTANT_ULPS:
                 self.off.append(off)
                 return constant
