@@ -259,17 +259,17 @@ def _starts(runs: Sequence[Run]) -> list[Cell | None]:
 
 def _axis(section: Section, moves: Sequence[Move], starts: Sequence[Cell | None]) -> int:
     """Return the axis that a single move looks up, or the first along which the starts differ."""
-    starts_above_0 = [start for start in starts if start]
-    if not starts_above_0:
+    known_starts = [start for start in starts if start]
+    if not known_starts:
         return 0
-    tensor = section.tensors[starts_above_0[0][0]]
+    tensor = section.tensors[known_starts[0][0]]
     source = moves[0].source
     for lookup in source.lookups if len(moves) == 1 and isinstance(source, Access) else ():
         for axis, (size, stride) in enumerate(zip(tensor.sizes, tensor.strides, strict=True)):
             if size > 1 and stride == lookup.stride:
                 return axis
     for axis in range(len(tensor.sizes)):
-        if len({_coordinate(section, start, axis) for start in starts_above_0}) > 1:
+        if len({_coordinate(section, start, axis) for start in known_starts}) > 1:
             return axis
     return 0
 

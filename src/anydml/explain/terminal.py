@@ -17,7 +17,7 @@ MOVES = (
 )
 INDICES = (
     " index1[8·c0] is the integer at byte 8·c0 of tensor #1. An index outside its axis takes the nearest end; after "
-    "“or skip” nothing is moved for it, and after “or refuse” it raises an error."
+    "“or skip” nothing is moved for it, and after “or error” it raises an error."
 )
 
 

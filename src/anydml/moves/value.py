@@ -132,8 +132,8 @@ class Value:
         pairs = zip(value.sizes, sizes, strict=True)
         repeated = [
             k
-            for k, (old, make_tuple) in enumerate(pairs)
-            if not are_same(old, make_tuple) and (is_one(old) or old != make_tuple)
+            for k, (old_size, new_size) in enumerate(pairs)
+            if not are_same(old_size, new_size) and (is_one(old_size) or old_size != new_size)
         ]
         if (access := value.access) is not None:
             strides = tuple([0 if k in repeated else stride for k, stride in enumerate(access.strides)])
@@ -335,26 +335,26 @@ def join(values: Sequence[Value], axis: int) -> Value:
     return _value_of_pieces((*sizes[:axis], start, *sizes[axis + 1 :]), values[0].element_size, pieces)
 
 
-def _groups(old: Sequence[int], make_tuple: Sequence[int]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+def _groups(old_sizes: Sequence[int], new_sizes: Sequence[int]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Yield the shortest non-empty runs of old and new sizes with equal products."""
     i = j = 0
-    while i < len(old) or j < len(make_tuple):
+    while i < len(old_sizes) or j < len(new_sizes):
         old_start, new_start = i, j
         old_product = new_product = 1
         while i == old_start or j == new_start or old_product != new_product:
             take_old = old_product < new_product or (i == old_start and old_product == new_product)
-            if j == len(make_tuple) or (i < len(old) and take_old):
-                old_product *= old[i]
+            if j == len(new_sizes) or (i < len(old_sizes) and take_old):
+                old_product *= old_sizes[i]
                 i += 1
             else:
-                new_product *= make_tuple[j]
+                new_product *= new_sizes[j]
                 j += 1
         # Trailing axes of size 1 join the preceding run.
-        if i < len(old) and j == len(make_tuple) and all(size == 1 for size in old[i:]):
-            i = len(old)
-        if j < len(make_tuple) and i == len(old) and all(size == 1 for size in make_tuple[j:]):
-            j = len(make_tuple)
-        yield tuple(old[old_start:i]), tuple(make_tuple[new_start:j])
+        if i < len(old_sizes) and j == len(new_sizes) and all(size == 1 for size in old_sizes[i:]):
+            i = len(old_sizes)
+        if j < len(new_sizes) and i == len(old_sizes) and all(size == 1 for size in new_sizes[j:]):
+            j = len(new_sizes)
+        yield tuple(old_sizes[old_start:i]), tuple(new_sizes[new_start:j])
 
 
 def _viewed(sizes: Sequence[int], element_size: int, access: Access, offset: int, strides: Sequence[int]) -> Value:

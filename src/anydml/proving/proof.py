@@ -253,7 +253,7 @@ def _sample(
     """Compare the models at several small sizes, and note the sizes if all results are equal."""
     rounding: set[str] = set()
     for values in small_sizes(proof.names):
-        numbered = [{key: evaluate(size, values) or 0 for key, size in outputs.items()} for outputs in sizes_of_both]
+        numbered = [{key: evaluate(size, values) or 0 for key, size in sizes.items()} for sizes in sizes_of_both]
         for form in FORMS:
             reader, a, b = _read(models, folders, (numbered[0], numbered[1]), form, weights)
             outputs, marks = marked_outputs(a, b, (), proof.reasons)

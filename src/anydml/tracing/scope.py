@@ -1,4 +1,4 @@
-"""The open sizes of a trace: the tape that computes them, and the decisions on them (see `sizes`)."""
+"""The open sizes of a trace: the tape that computes them, and the decisions on them (see `open_sizes`)."""
 
 from __future__ import annotations
 
