@@ -35,8 +35,8 @@ def test_axes(axis):
     desc_error(lambda: dml.split(X, 1, axis), "split", "axis", text)
     desc_error(lambda: dml.join([X], axis), "join", "axis", text)
     desc_error(lambda: dml.gather(X, 0, axis), "gather", "axis", text)
-    desc_error(lambda: dml.split_training(X, [3], axis), "SplitTraining", "axis", text)
-    desc_error(lambda: dml.concat_training([X], axis), "ConcatTraining", "axis", text)
+    desc_error(lambda: dml.split_training(X, [3], axis), "split_training", "axis", text)
+    desc_error(lambda: dml.concat_training([X], axis), "concat_training", "axis", text)
     with pytest.raises(dml.DescError) as caught:
         dml.split(X, 1, axis)
     assert caught.value.rule == "axis must be -2 to 1"
@@ -98,7 +98,7 @@ def test_arrays_without_dimensions_are_integers():
 def test_sizes_add_up(sizes):
     text = f"has the sizes {sizes}, which add up to {sum(sizes)}, but axis 0 has size 3"
     desc_error(lambda: dml.split(X, sizes), "split", "sizes_or_sections", f"sizes_or_sections {text}")
-    desc_error(lambda: dml.split_training(X, sizes), "SplitTraining", "split", f"split {text}")
+    desc_error(lambda: dml.split_training(X, sizes), "split_training", "split", f"split {text}")
 
 
 def test_sizes_are_not_negative():
@@ -109,38 +109,38 @@ def test_sizes_are_not_negative():
             "sizes_or_sections",
             f"has the sizes {sizes}, with a negative entry",
         )
-        desc_error(lambda s=sizes: dml.split_training(X, np.array(s)), "SplitTraining", "split", "negative")
+        desc_error(lambda s=sizes: dml.split_training(X, np.array(s)), "split_training", "split", "negative")
 
 
 @pytest.mark.parametrize("sections", [2, 0, -1, 4])
 def test_sections_divide_the_axis(sections):
     text = f"is {sections}, but axis 0 has size 3, which does not divide into {sections} equal parts"
     desc_error(lambda: dml.split(X, sections), "split", "sizes_or_sections", f"sizes_or_sections {text}")
-    desc_error(lambda: dml.split_training(X, [], 0, sections), "SplitTraining", "num_outputs", f"num_outputs {text}")
+    desc_error(lambda: dml.split_training(X, [], 0, sections), "split_training", "num_outputs", f"num_outputs {text}")
 
 
 def test_there_is_a_part():
     desc_error(lambda: dml.split(X, []), "split", "sizes_or_sections", "no parts")
     desc_error(lambda: dml.join([]), "join", "arrays", "no arrays")
-    desc_error(lambda: dml.concat_training(()), "ConcatTraining", "arrays", "no arrays")
+    desc_error(lambda: dml.concat_training(()), "concat_training", "arrays", "no arrays")
 
 
 def test_an_empty_split_needs_the_number_of_outputs():
     for split in ([], None, np.zeros(0, np.int64)):
         text = "split is empty and num_outputs is not given"
-        desc_error(lambda s=split: dml.split_training(X, s), "SplitTraining", "num_outputs", text)
+        desc_error(lambda s=split: dml.split_training(X, s), "split_training", "num_outputs", text)
 
 
 def test_the_number_of_outputs_is_the_length_of_split():
     dml.split_training(X, [1, 2], num_outputs=2)
     for count in (1, 3, 0):
         text = f"split has 2 entries, but num_outputs is {count}"
-        desc_error(lambda n=count: dml.split_training(X, [1, 2], 0, n), "SplitTraining", "num_outputs", text)
+        desc_error(lambda n=count: dml.split_training(X, [1, 2], 0, n), "split_training", "num_outputs", text)
 
 
 @pytest.mark.parametrize("split", [[1.0, 2.0], [[1, 2]], 3, ["1", "2"], [True, True, True], np.zeros((0, 2), int)])
 def test_split_is_a_vector_of_integers(split):
-    desc_error(lambda: dml.split_training(X, split), "SplitTraining", "split", "split is")
+    desc_error(lambda: dml.split_training(X, split), "split_training", "split", "split is")
 
 
 def test_long_lists_are_cut_in_messages():
@@ -153,7 +153,7 @@ def test_what_is_joined_is_alike():
     desc_error(lambda: dml.join([X, X.astype(">f8")]), "join", "arrays[1]", ">f8")
     desc_error(lambda: dml.join([np.array(["a"]), np.array([b"a"])]), "join", "arrays[1]")
     text = "arrays[2] has shape (3, 5), but arrays[0] has (3, 4) and axis is 0"
-    desc_error(lambda: dml.concat_training([X, X, np.zeros((3, 5))]), "ConcatTraining", "arrays[2]", text)
+    desc_error(lambda: dml.concat_training([X, X, np.zeros((3, 5))]), "concat_training", "arrays[2]", text)
     desc_error(lambda: dml.join([X, X[0]]), "join", "arrays[1]", "(4,)")
     dml.join([X, np.zeros((3, 5))], 1)
 
@@ -247,12 +247,12 @@ def outputs_of(function, out):
         "slice": lambda: dml.slice(X, [0, 0], [3, 4], out=out),
         "slice1": lambda: dml.slice1(X, [0, 0], [3, 4], [1, 1], out=out),
         "gather": lambda: dml.gather(X, [0, 1, 2], out=out),
-        "SplitTraining": lambda: dml.split_training(X, [3], out=[out]),
-        "ConcatTraining": lambda: dml.concat_training([X], out=out),
+        "split_training": lambda: dml.split_training(X, [3], out=[out]),
+        "concat_training": lambda: dml.concat_training([X], out=out),
     }[function]
 
 
-FUNCTIONS = ["split", "join", "slice", "slice1", "gather", "SplitTraining", "ConcatTraining"]
+FUNCTIONS = ["split", "join", "slice", "slice1", "gather", "split_training", "concat_training"]
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
@@ -323,11 +323,11 @@ def test_gather_out_does_not_overlap_the_indices():
         (lambda: dml.split(X, [1, 2.0]), "split", "sizes_or_sections[1]", "is 2.0, but it must be an integer"),
         (lambda: dml.split(X, None), "split", "sizes_or_sections", "is None, but it must be an integer or a list"),
         (lambda: dml.split(X, iter([3, "x"])), "split", "sizes_or_sections[1]", "is 'x', but it must be an integer"),
-        (lambda: dml.split_training(X, [3], 0, "x"), "SplitTraining", "num_outputs", "'x', but it must be an integer"),
-        (lambda: dml.split_training(X, [], 0, "x"), "SplitTraining", "num_outputs", "'x', but it must be an integer"),
+        (lambda: dml.split_training(X, [3], 0, "x"), "split_training", "num_outputs", "'x', but it must be an integer"),
+        (lambda: dml.split_training(X, [], 0, "x"), "split_training", "num_outputs", "'x', but it must be an integer"),
         (
             lambda: dml.split_training(X, [[1], [1, 1]]),
-            "SplitTraining",
+            "split_training",
             "split",
             "[[1], [1, 1]], but it must be an array",
         ),
@@ -361,10 +361,10 @@ def masked(mask):
     [
         (lambda x: dml.split(x, 3), "split", "x"),
         (lambda x: dml.split(np.arange(3), 1, out=[x]), "split", "out[0]"),
-        (lambda x: dml.split_training(np.arange(3), x), "SplitTraining", "split"),
+        (lambda x: dml.split_training(np.arange(3), x), "split_training", "split"),
         (lambda x: dml.join([np.arange(3), x]), "join", "arrays[1]"),
         (lambda x: dml.join([np.arange(3)], out=x), "join", "out"),
-        (lambda x: dml.concat_training([x]), "ConcatTraining", "arrays[0]"),
+        (lambda x: dml.concat_training([x]), "concat_training", "arrays[0]"),
         (lambda x: dml.slice(x, [0], [3]), "slice", "x"),
         (lambda x: dml.slice1(x, [0], [3], [1]), "slice1", "x"),
         (lambda x: dml.gather(x, 0), "gather", "x"),
@@ -381,7 +381,7 @@ def test_masks_are_not_dropped(call, operator, field):
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_an_overlapped_input_is_named(function):
     field = "out[0]" if "plit" in function else "out"
-    name = "arrays[0]" if function in ("join", "ConcatTraining") else "x"
+    name = "arrays[0]" if function in ("join", "concat_training") else "x"
     refused(dml.BindingError, outputs_of(function, X), function, field, f"{field} overlaps {name} in memory")
 
 

@@ -61,6 +61,10 @@ def wraps(node):
     return test == f"{index} < 0" and index in wrapped.split(" + ")
 
 
+DESCRIBING = "/base.py", "/function.py", "/nonzero_coordinates.py"
+"""Files that define how operators are made into moves, or make them anew for each call."""
+
+
 def problems():
     rules, stubs, twins = Counter(), set(), {}
     for path in sorted(SOURCES.rglob("*.py")):
@@ -72,7 +76,9 @@ def problems():
                 # Some verbs of the core have the names of functions.
                 if place.startswith(("core/", "functions/")) and not hasattr(Maker, name):
                     twins[name] = at
-                if place.startswith("operators/") and not place.endswith(("/base.py", "/nonzero_coordinates.py")):
+                if place.startswith("operators/") and not place.endswith(
+                    ("/base.py", "/function.py", "/nonzero_coordinates.py")
+                ):
                     rules[name] += marks == "rule"
                     stubs |= {name} if marks.startswith("function(") else set()
                     if name in AGAIN or "_lower" in name or "compose" in name or name.endswith("_moves"):

@@ -127,6 +127,7 @@ print(dml.split(Speaker(np.arange(4)), 2)[1].array.tolist(), {"torch", "jax", "c
 
 @pytest.mark.parametrize("arange", ["numpy.arange", "torch.arange"])
 def test_arrays_of_known_libraries_import_no_other(arange):
+    pytest.importorskip(arange.partition(".")[0])
     imports = f"import sys, numpy, {arange.partition('.')[0]}, anydml"
     code = f"{imports}; anydml.split({arange}(4), 2); print('array_api_compat' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

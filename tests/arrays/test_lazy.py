@@ -41,7 +41,7 @@ def test_arrays_that_are_not_in_memory(given, told):
         ("slice", lambda: dml.slice(given, [0], [2])),
         ("slice1", lambda: dml.slice1(given, [0], [2], [1])),
         ("gather", lambda: dml.gather(given, [0])),
-        ("SplitTraining", lambda: dml.split_training(given, [2, 2])),
+        ("split_training", lambda: dml.split_training(given, [2, 2])),
         ("copy", lambda: dml.copy(given)),
     ):
         with pytest.raises(dml.BindingError) as caught:

@@ -287,7 +287,7 @@ def test_check_lists_every_problem(folder, anydml):
     assert "    DML_FEATURE_LEVEL_4_1 allows it" in lines
     assert lines.count("    and 2 more problems of this kind, in 1 node in all; -v lists each") == 1
     assert lines.count("    and 1 more problem of this kind, in 1 node in all; -v lists each") == 1
-    assert len(lines) == 3 * (3 + 1) - 1 + 3
+    assert len(lines) == 3 * (3 + 1) - 2 + 3
     assert lines[-3:] == [f"    {operator}: 1 with problems" for operator in ("Split", "Concat", "Gather")]
 
 

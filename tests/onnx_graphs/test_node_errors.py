@@ -43,7 +43,7 @@ BROKEN = {
     "too few sizes to crop to": ("CenterCropPad", [X, i64(1)], {}, "shape has 1 entry for 3 axes"),
     "a condition of numbers": ("Compress", [X, i64(1, 0)], {"axis": 0}, "condition is int64"),
     "a condition beyond the axis": ("Compress", [X, np.ones(3, bool)], {"axis": 0}, "condition holds at 2"),
-    "elements of nothing": ("GatherElements", [X[:, :0], np.zeros((2, 1, 4), np.int64)], {"axis": 1}, "with size 0"),
+    "elements of nothing": ("GatherElements", [X[:, :0], np.zeros((2, 1, 4), np.int64)], {"axis": 1}, "of size 0"),
     "indices of another shape": ("GatherElements", [X, np.zeros((3, 3, 4), np.int64)], {"axis": 1}, "indices have"),
     "coordinates in nothing": ("GatherND", [X[:0], i64(0)[None]], {}, "index 0 is out of range"),
     "scalar coordinates": ("GatherND", [X, np.array(0)], {}, "data or indices are a scalar"),

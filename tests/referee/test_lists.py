@@ -85,7 +85,7 @@ def test_a_refusal_says_why(name, reason):
 def test_pages_have_no_table_by_hand_and_every_question():
     source = (DOCS / "referee.md").read_text("utf-8").partition("## Ambiguities in documents")[2]
     assert not re.search(r"^\|", tables().TABLE.sub("", source), re.M)
-    page = tables().filled(source)
+    page = tables().filled((DOCS / "referee.md").read_text("utf-8"))
     for operator in OPERATORS.values():
         for each in operator.ambiguities:
             assert f"| {operator.name} | {each.question} |" in page

@@ -136,7 +136,7 @@ def test_windows_have_each_row_once_wherever_they_end(seed):
         assert not io.known
         for transfers, is_read in ((io.reads, True), (io.writes, False)):
             for transfer in transfers:
-                runs = transfer.run_offsets.tolist(), transfer.buffer.tolist(), transfer.lengths.tolist()
+                runs = transfer.run_offsets.tolist(), transfer.buffer_offsets.tolist(), transfer.lengths.tolist()
                 for offset, place, length in zip(*runs, strict=True):
                     if is_read:
                         buffer[place : place + length] = file[offset : offset + length]

@@ -78,7 +78,9 @@ def _rounded_constants(first: Sequence[Term], second: Sequence[Term], terms: Ter
             if array is None or term.dtype is None or term.dtype.kind != "f":
                 continue
             if array.dtype != term.dtype:
-                arrays[term.number] = array.astype(term.dtype)
+                # Numbers below the normal ones would lose digits.
+                if not ((array != 0) & (np.abs(array) < float(np.finfo(term.dtype).tiny))).any():
+                    arrays[term.number] = array.astype(term.dtype)
             elif term.number in terms.rounded:
                 near = [known for known in stored if known is not None and known.dtype == term.dtype]
                 arrays[term.number], off = nearest(array, near, MAX_CONSTANT_ULPS)

@@ -15,7 +15,7 @@ class Analyses:
 
     Args:
         graph: the graph.
-        several: sets of numbers that stand for symbolic sizes; the first is planned for.
+        stand_ins: sets of numbers that stand for symbolic sizes; the first is planned for.
         before: the analyses of another graph of this model.
 
     Attributes:

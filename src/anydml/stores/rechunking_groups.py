@@ -104,10 +104,10 @@ def rechunk_group(
     for name, store, new in zip(chosen, stores, targets, strict=True):
         remarks = array_remarks(store, new, shards if name in requested else None)
         plan.remarks += [f"{name}: {remark}" for remark in remarks]
-    unchanged = [name for name, store, new, index in zip(chosen, stores, targets, indices, strict=True)
+    same = [name for name, store, new, index in zip(chosen, stores, targets, indices, strict=True)
             if is_same(store.metadata, new.metadata) and _is_whole(index, store.shape)]  # fmt: skip
-    if unchanged and not is_moved:
-        plan.remarks.append(f"changes nothing of {names(unchanged)}: {SAME}")
+    if same and not is_moved:
+        plan.remarks.append(f"changes nothing of {names(same)}: {SAME}")
     if isinstance(chunks, Mapping) and _are_axes(group, chunks):
         plan.remarks.append(
             f"takes {names(chunks)} for names of arrays, not of axes: other arrays keep their chunks, unless they are "

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from anydml.moves.move import OutOfRange
-from anydml.moves.wrapped_indices import index_range, out_of_range
+from anydml.moves.wrapped_indices import out_of_range
 from anydml.onnx.graph import Node, with_verb
 from anydml.onnx.graph_values import Sizes, Tensor
 from anydml.onnx.lowering import LoweringContext
@@ -88,7 +88,7 @@ def check_range(
     coordinates = indices.array if column is None else indices.array[..., column]
     for index in (int(coordinates.min()), int(coordinates.max())) if coordinates.size else ():
         if not -size <= index < size:
-            raise node.error(out_of_range(index, size, axis=f"axis {axis}"), "indices", index_range(size))
+            raise node.error(out_of_range(index, size, axis=f"axis {axis}"), "indices")
 
 
 def out_of_range_treatment(indices: Tensor, otherwise: OutOfRange = "clamp") -> OutOfRange:

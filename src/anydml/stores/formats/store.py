@@ -92,7 +92,7 @@ class StoredArray:
 
     @property
     def size(self: _HasShape) -> int:
-        """Elements."""
+        """Number of elements."""
         return math.prod(self.shape)
 
     @property
