@@ -34,7 +34,10 @@ def tables() -> Any:
     """The module that fills the pages."""
     spec = importlib.util.spec_from_file_location("referee_tables", DOCS / "tables.py")
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    with pytest.MonkeyPatch.context() as patch:
+        # It imports a file beside it.
+        patch.syspath_prepend(DOCS)
+        spec.loader.exec_module(module)
     return module
 
 
