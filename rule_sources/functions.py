@@ -94,7 +94,7 @@ class Compiling(ast.NodeTransformer):
         if root == "maker":
             return self._verb(attribute, [] if attribute == "constant" else node.args)
         arguments = [self.visit(each) for each in node.args]
-        if attribute in ("tuple", "int", "index_treatment"):
+        if attribute in ("tuple", "int"):
             return arguments[0]
         if attribute in READ:
             return ast.Call(ast.Name(f"arguments.{attribute}"), arguments, [])

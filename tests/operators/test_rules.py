@@ -36,7 +36,7 @@ def drawn(name, seed):
     for k in range(first, len(arrays)):
         arrays[k] = in_words(arrays[k]) if kinds[k] == "Indices" else np.asarray(arrays[k])
     rest = check_arguments(function, by_name, arrays[0], arrays[function.data_count(len(arrays)) :])
-    inferred = function.infer(function.label, [array.shape for array in arrays], rest)
+    inferred = function.infer(function.name, [array.shape for array in arrays], rest)
     results = expected if isinstance(expected, list) else [expected[0] if isinstance(expected, tuple) else expected]
     assert inferred.shapes == [each.shape for each in results]
     return rng, function, arrays, inferred, results

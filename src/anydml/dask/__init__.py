@@ -38,7 +38,7 @@ def __getattr__(name: str) -> Any:
     if name not in FUNCTIONS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     function = FUNCTIONS[name]
-    return partial(_call_lazily, function.label, getattr(anydml_functions, name), stub=function.stub)
+    return partial(_call_lazily, function.name, getattr(anydml_functions, name), stub=function.stub)
 
 
 def _call_lazily(

@@ -34,7 +34,7 @@ def move_with_numpy(function: Function, inputs: Sequence[Array], inferred: Infer
         # NumPy's message would be about a temporary array.
         shapes = " and ".join([str(operand.shape) for operand in inputs])
         message = f"there is no memory to move {outputs[0].dtype} elements of arrays of shapes {shapes}"
-        raise MemoryError(f"{function.label}: {message}") from None
+        raise MemoryError(f"{function.name}: {message}") from None
 
 
 def _move_as_views(function: Function, inputs: Sequence[Array], inferred: Inferred, outputs: Sequence[Array]) -> bool:
@@ -74,7 +74,7 @@ def _move_by_element_index(
     layouts = [Layout.packed(array.shape, ZERO_SIZE) for array in inputs[:count]] + [*map(Layout.of, inputs[count:])]
     names = [type_name(operand.dtype) for operand in inputs[count:]]
     results = [Layout.packed(output.shape, ZERO_SIZE) for output in outputs]
-    program = lower_function(function.label, function, layouts, names, results, tuple(parameters))
+    program = lower_function(function.name, function, layouts, names, results, tuple(parameters))
     scratch = [operand.size // ZERO_SIZE for operand in program.operands if operand.role == "scratch"]
     scratch_arrays = [np.empty(size, outputs[0].dtype) for size in scratch]
     move_references(program, [*inputs, *outputs, *program.constants, *scratch_arrays], filler)

@@ -29,7 +29,7 @@ def call_from_python(function: Function, *values: Any) -> Any:
         function: the function's rules.
         values: all arguments in order, `out` last.
     """
-    label, out = function.label, values[-1]
+    label, out = function.name, values[-1]
     by_name = {parameter.name: value for parameter, value in zip(function.parameters, values, strict=False)}
     # The first array determines the library and dtype of the results.
     first, *other_parameters = function.arrays
@@ -72,7 +72,7 @@ def call_from_python(function: Function, *values: Any) -> Any:
 
 def _call_traced(function: Function, registered: Any, by_name: dict[str, Any], out: Any) -> Any:
     """Run a function on traced or lazy arrays."""
-    count, label = function.stub.__code__.co_argcount, function.label
+    count, label = function.stub.__code__.co_argcount, function.name
     names = [parameter.name for parameter in function.parameters]
     named = {name: by_name[name] for name in names[count:]}
     results = getattr(registered, function.name)(*[by_name[name] for name in names[:count]], **named)
@@ -102,7 +102,7 @@ def check_arguments(function: Function, by_name: Mapping[str, Any], x: Any, indi
     """
     dtype = None if function.is_of_lists else x.dtype
     checked = [
-        checks.convert_argument(function.label, parameter, by_name[parameter.name], dtype)
+        checks.convert_argument(function.name, parameter, by_name[parameter.name], dtype)
         for parameter in function.parameters
         if not parameter.is_array
     ]

@@ -60,7 +60,7 @@ def run(node: Node, ctx: LoweringContext, *inputs: Tensor | None) -> list[Tensor
     ctx.fetch(*tensors)
     indices = [arguments[parameter.name] for parameter in function.arrays if parameter.is_index]
     shapes = [tensor.shape for tensor in tensors]
-    inferred = function.infer(function.label, shapes, check_arguments(function, arguments, tensors[0], indices))
+    inferred = function.infer(function.name, shapes, check_arguments(function, arguments, tensors[0], indices))
     waiting: list[Array] = []
 
     def make() -> Array:
@@ -79,7 +79,7 @@ def run(node: Node, ctx: LoweringContext, *inputs: Tensor | None) -> list[Tensor
         for output_number, shape in enumerate(inferred.shapes)
     ]
     if function.lengths is not None:
-        lengths = function.lengths(function.label, shapes, *inferred.parameters)
+        lengths = function.lengths(function.name, shapes, *inferred.parameters)
         results.append(ctx.known_result(node, np.array(lengths, np.int64)))
     return results
 

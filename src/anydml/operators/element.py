@@ -117,7 +117,7 @@ def _without_fraction(value: Any, dtype: np.dtype[Any]) -> Any:
     if number_kind(dtype) != "i" or isinstance(value, complex) or is_index:
         return value
     # Other objects can be converted, but may not compare with numbers.
-    number = value if isinstance(value, (Number, np.generic)) else float(value)
+    number: Any = value if isinstance(value, (Number, np.generic)) else float(value)
     if math.floor(number) != number:
         raise ValueError("it has a fraction: round it")
     return value

@@ -22,7 +22,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from anydml.moves import OutOfRange
 from anydml.moves.move_maker import MoveMaker
 from anydml.moves.sizing import Integers
 from anydml.moves.verbs import Maker, View, views_of
@@ -133,7 +132,6 @@ class Function(NamedTuple):
 
     Attributes:
         stub: the public function.
-        label: the function's name in errors.
         parameters: the stub's parameters without ``out``.
         check_call: ``check(label, *shapes, *arguments)`` checks a call and returns the rule's numbers. Takes the label,
             the shapes of the arrays (`Array`, then `Indices` and `Mask`; those of a list of arrays as one list), and
@@ -145,7 +143,6 @@ class Function(NamedTuple):
     """
 
     stub: Callable[..., Any]
-    label: str
     parameters: tuple[Parameter, ...]
     check_call: Callable[..., Parameters]
     rule: Callable[..., None]
@@ -245,11 +242,6 @@ class Function(NamedTuple):
         return [*arguments, *(parameter.default for parameter in self.parameters[len(arguments) :])]
 
 
-def index_treatment(out_of_range: str) -> OutOfRange:
-    """Return the treatment of indices out of range by the parameter ``out_of_range``."""
-    return "error" if out_of_range == "error" else "clamp" if out_of_range == "clamp" else "skip"
-
-
 FUNCTIONS: dict[str, Function] = {}
 """The functions of the imported operators, by name."""
 
@@ -284,7 +276,7 @@ def describe_function(
         rule: see `Function.rule`.
         named: other attributes of `Function`.
     """
-    return Function(stub, stub.__name__, _parameters(stub), check, rule, **named)
+    return Function(stub, _parameters(stub), check, rule, **named)
 
 
 def _parameters(stub: Callable[..., Any]) -> tuple[Parameter, ...]:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from anydml import infer
 from anydml.moves import OutOfRange
 from anydml.operators.base import Coordinate, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
-from anydml.operators.function import Array, Indices, Sizes, function, index_treatment
+from anydml.operators.function import Array, Indices, Sizes, function
 from anydml.operators.rule import Maker, Text, View, call_check, rule
 from anydml.operators.types import FLOATS_16_AND_32, INDEXED, ONLY_UINT32
 from anydml.text import count_noun
@@ -130,10 +130,10 @@ class GatherOperatorDesc(OperatorDesc):
 @call_check
 def check_gather(
     name: str, shape: Sizes, index_shape: Sizes, axis: Any, out_of_range: Text, index_dtype: Any
-) -> tuple[int, OutOfRange]:
+) -> tuple[int, Text]:
     """Return the axis, which the indices' sizes replace, and the treatment of indices out of range."""
     along: int = infer.picked_axis(name, shape, axis, len(index_shape), math.prod(index_shape), index_dtype)
-    return along, index_treatment(out_of_range)
+    return along, out_of_range
 
 
 @function(check_gather, rule=gather_rule)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from anydml import infer
 from anydml.moves import OutOfRange
 from anydml.operators.base import Coordinate, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
-from anydml.operators.function import Array, Indices, Sizes, function, index_treatment
+from anydml.operators.function import Array, Indices, Sizes, function
 from anydml.operators.rule import DescError, Maker, Text, View, call_check, holds, rule
 from anydml.operators.types import INDEXED
 
@@ -70,13 +70,13 @@ class GatherElementsOperatorDesc(OperatorDesc):
 @call_check
 def check_gather_elements(
     name: str, shape: Sizes, indices: Sizes, axis: Any, out_of_range: Text, dtype: Any
-) -> tuple[int, OutOfRange]:
+) -> tuple[int, Text]:
     """Return the axis, and the treatment of indices out of range."""
     along: int = infer.check_along(name, shape, indices, axis)
     if not holds((shape[along] >= 1) | (math.prod(indices) == 0)):
         message = f"{name}: axis {along} of x is empty, but there are indices"
         raise DescError(message, name, "x", "there must be an element to read")
-    return along, index_treatment(out_of_range)
+    return along, out_of_range
 
 
 @function(check_gather_elements, rule=gather_elements_rule)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 from anydml.moves import OutOfRange
 from anydml.moves.program import Element
 from anydml.operators.base import ReadIndex, TensorDesc, record
-from anydml.operators.function import Array, Indices, Sizes, function, index_treatment
+from anydml.operators.function import Array, Indices, Sizes, function
 from anydml.operators.index_tuples import TupleDesc, check_tuples, drop_leading_dimensions
 from anydml.operators.rule import DescError, Maker, Text, View, call_check, holds, rule
 from anydml.operators.types import INDEXED, Levels
@@ -99,14 +99,14 @@ class GatherNd1OperatorDesc(GatherNdOperatorDesc):
 @call_check
 def check_gather_nd(
     name: str, shape: Sizes, indices: Sizes, batch_dims: int, out_of_range: Text, dtype: Any
-) -> tuple[int, OutOfRange]:
+) -> tuple[int, Text]:
     """Return the number of batch dimensions, and the treatment of indices out of range."""
     picked: Sizes = check_tuples(name, shape, indices, batch_dims)
     indexed: Sizes = tuple([shape[batch_dims + k] for k in range(int(indices[len(indices) - 1]))])
     if not holds((math.prod(picked) == 0) | (math.prod(indexed) >= 1)):
         message = f"{name}: x.shape is {tuple(shape)}, but there are indices"
         raise DescError(message, name, "x", "there must be an element to read")
-    return batch_dims, index_treatment(out_of_range)
+    return batch_dims, out_of_range
 
 
 @function(check_gather_nd, rule=gather_nd_rule)

@@ -9,7 +9,7 @@ from anydml import infer
 from anydml.fields import check_dimensions
 from anydml.moves import OutOfRange
 from anydml.operators.base import Coordinate, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
-from anydml.operators.function import Array, Indices, Sizes, function, index_treatment
+from anydml.operators.function import Array, Indices, Sizes, function
 from anydml.operators.rule import DescError, Maker, Text, View, call_check, holds, int64, rule
 from anydml.operators.types import FLOATS_16_AND_32, INDEXED, ONLY_UINT32
 
@@ -91,7 +91,7 @@ class OneHotOperatorDesc(OperatorDesc):
 @call_check
 def check_one_hot(
     name: str, values: Sizes, shape: Sizes, depth: int, axis: Any, out_of_range: Text, dtype: Any
-) -> tuple[int, int, OutOfRange]:
+) -> tuple[int, int, Text]:
     """Return the number of classes, the axis, and the treatment of indices out of range."""
     if len(values) != 1 or not holds(values[0] == 2):
         message = f"{name}: values have shape {tuple(values)}"
@@ -99,7 +99,7 @@ def check_one_hot(
     if depth < 0:
         raise DescError(f"{name}: depth is {depth}", name, "depth", "depth must be 0 or more")
     check_dimensions(name, "the result", len(shape) + 1)
-    return depth, infer.axis_of(name, len(shape) + 1, axis), index_treatment(out_of_range)
+    return depth, infer.axis_of(name, len(shape) + 1, axis), out_of_range
 
 
 @function(check_one_hot, rule=one_hot_rule)

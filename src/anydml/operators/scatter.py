@@ -10,7 +10,7 @@ from anydml import infer
 from anydml.moves import OutOfRange
 from anydml.moves.program import Element
 from anydml.operators.base import OperatorDesc, Problem, ReadIndex, TensorDesc, record
-from anydml.operators.function import Array, Indices, Sizes, function, index_treatment
+from anydml.operators.function import Array, Indices, Sizes, function
 from anydml.operators.rule import DescError, Maker, Text, View, call_check, rule
 from anydml.operators.types import FLOATS_16_AND_32, INDEXED, ONLY_UINT32
 from anydml.symbols import are_equal
@@ -84,13 +84,13 @@ class ScatterOperatorDesc(OperatorDesc):
 @call_check
 def check_scatter(
     name: str, shape: Sizes, updates: Sizes, indices: Sizes, axis: Any, out_of_range: Text, dtype: Any
-) -> tuple[int, OutOfRange]:
+) -> tuple[int, Text]:
     """Return the axis, and the treatment of indices out of range."""
     along: int = infer.check_along(name, shape, indices, axis)
     if not are_equal(updates, indices):
         message = f"{name}: updates have shape {tuple(updates)}, but indices {tuple(indices)}"
         raise DescError(message, name, "updates", "updates must have the shape of the indices")
-    return along, index_treatment(out_of_range)
+    return along, out_of_range
 
 
 @function(check_scatter, rule=scatter_rule, may_update=True)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from anydml.moves import OutOfRange
 from anydml.moves.program import Element
 from anydml.operators.base import Problem, ReadIndex, TensorDesc, record
-from anydml.operators.function import Array, Indices, Sizes, function, index_treatment
+from anydml.operators.function import Array, Indices, Sizes, function
 from anydml.operators.index_tuples import TupleDesc, check_tuples, drop_leading_dimensions
 from anydml.operators.rule import DescError, Maker, Text, View, call_check, rule
 from anydml.operators.types import INDEXED
@@ -92,13 +92,13 @@ class ScatterNdOperatorDesc(TupleDesc):
 @call_check
 def check_scatter_nd(
     name: str, shape: Sizes, updates: Sizes, indices: Sizes, out_of_range: Text, dtype: Any
-) -> tuple[OutOfRange]:
+) -> tuple[Text]:
     """Return the treatment of indices out of range."""
     picked: Sizes = check_tuples(name, shape, indices, 0)
     if not are_equal(updates, picked):
         message = f"{name}: updates have shape {tuple(updates)}, but must have {tuple(picked)}"
         raise DescError(message, name, "updates", "there must be one update, or one block of them, per index")
-    return (index_treatment(out_of_range),)
+    return (out_of_range,)
 
 
 @function(check_scatter_nd, rule=scatter_nd_rule, may_update=True)

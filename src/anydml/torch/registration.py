@@ -92,8 +92,8 @@ def _parts(function: Function, x: Any, arguments: list[Any]) -> list[Any]:
     # Results of PyTorch operators must not share memory, but the GPU engine allocates parts in one buffer.
     for k, parameter in enumerate(function.parameters[1:]):
         if parameter.kind == "HostInts | None":
-            arguments[k] = host_integers(function.label, parameter.name, arguments[k])
-    inferred = function.infer(function.label, [tuple(x.shape)], tuple(arguments))
+            arguments[k] = host_integers(function.name, parameter.name, arguments[k])
+    inferred = function.infer(function.name, [tuple(x.shape)], tuple(arguments))
     return [x.new_empty(shape) for shape in inferred.shapes]
 
 

@@ -75,7 +75,7 @@ def infer_results(function: Function, values: Sequence[Any]) -> Inferred:
             dtypes.append(np.dtype(np.bool_))
         else:
             parameters.append(tuple(value) if isinstance(value, list) else value)
-    return function.infer(function.label, [*data, *indices], (*parameters, *dtypes))
+    return function.infer(function.name, [*data, *indices], (*parameters, *dtypes))
 
 
 def _check(function: Function, values: Sequence[Any]) -> None:
@@ -85,7 +85,7 @@ def _check(function: Function, values: Sequence[Any]) -> None:
         BindingError: a tensor cannot be read, or devices differ.
         DescError: dtypes differ, indices are not integers, or a word is unknown.
     """
-    label = function.label
+    label = function.name
     first: TorchAdapter | None = None
     data: dict[str, Any] = {}
     for parameter, value in zip(function.parameters, values, strict=True):

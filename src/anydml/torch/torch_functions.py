@@ -33,7 +33,7 @@ def tensor_function(function: Function) -> Callable[..., Any]:
         except TypeError as error:
             # Python's message lacks the function.
             advice = ": assign the result to it, by copy_" if "out" in named else ""
-            raise TypeError(f"{function.label} of anydml.torch: {error}{advice}") from None
+            raise TypeError(f"{function.name} of anydml.torch: {error}{advice}") from None
 
     @functools.wraps(function.stub)
     def on_tensors(*arguments: Any, **named: Any) -> Any:
@@ -97,12 +97,12 @@ def _check_types(function: Function, values: list[Any]) -> None:
         for tensor_number, tensor in enumerate(tensors):
             if isinstance(tensor, torch.Tensor) and tensor.is_nested:
                 field = parameter.name if tensor is value else f"{parameter.name}[{tensor_number}]"
-                TorchAdapter(tensor).check_kind(function.label, field)
+                TorchAdapter(tensor).check_kind(function.name, field)
         requirement = _requirement(parameter, value, is_first=not k)
         if requirement is not None:
-            raise type_error(function.label, parameter.name, value, requirement) from None
+            raise type_error(function.name, parameter.name, value, requirement) from None
         if parameter.kind.startswith(("int", "Ints", "Literal")):
-            convert_argument(function.label, parameter, value, None)
+            convert_argument(function.name, parameter, value, None)
 
 
 def _requirement(parameter: Parameter, value: Any, is_first: bool) -> str | None:
@@ -143,7 +143,7 @@ def _call(function: Function, values: list[Any]) -> Any:
         value = values[k]
         if parameter.kind.startswith(("int", "Ints")) and _has_no_integer(value):
             # PyTorch's operators take bools for 0 and 1, and cut off fractions of tensors.
-            convert_argument(function.label, parameter, value, None)
+            convert_argument(function.name, parameter, value, None)
         elif parameter.kind in ("Array", "Indices", "Mask") and not isinstance(value, torch.Tensor) and k:
             values[k] = torch.as_tensor(value, device=x.device)
         elif parameter.kind.startswith("int | Ints") and not _has_sections(function) and isinstance(value, _INTEGERS):
@@ -151,9 +151,9 @@ def _call(function: Function, values: list[Any]) -> Any:
         elif parameter.kind == "HostInts | None" and not isinstance(value, torch.Tensor):
             values[k] = torch.as_tensor([] if value is None else value, device="cpu")
     if _has_sections(function) and isinstance(values[1], int):
-        TorchAdapter(x).check_kind(function.label, function.parameters[0].name, (*MOVABLE_DEVICES, "meta"))
+        TorchAdapter(x).check_kind(function.name, function.parameters[0].name, (*MOVABLE_DEVICES, "meta"))
         # Under `torch.jit.trace` sizes are tensors, but fixed.
         shape = tuple(map(int, x.shape)) if is_recorded() else x.shape
-        values[1:] = function.check(function.label, [shape], tuple(values[1:]))
+        values[1:] = function.check(function.name, [shape], tuple(values[1:]))
     results = call(function.name, *values)
     return tuple(results) if function.lengths is not None else results

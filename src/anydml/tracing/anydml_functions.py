@@ -49,7 +49,7 @@ def _call_function(function: Function, *arguments: Any, **named: Any) -> Any:
     """Call a function of anydml: compose the function's results."""
     by_name = {**dict(zip([parameter.name for parameter in function.parameters], arguments, strict=False)), **named}
     values = [by_name.get(parameter.name, parameter.default) for parameter in function.parameters]
-    label = function.label
+    label = function.name
     trace, arrays, indices = _inputs(function, values)
     converted: list[Any] = []
     for parameter, value in zip(function.parameters, values, strict=True):
@@ -96,7 +96,7 @@ class _TracedMaker(ValueMaker):
     """
 
     def __init__(self, function: Function, trace: Trace, dtype: np.dtype[Any]) -> None:
-        reason = f"{function.label} reads and writes memory"
+        reason = f"{function.name} reads and writes memory"
         super().__init__(trace.composer, dtype.itemsize, lambda sizes: check_size(trace.name, sizes, dtype), reason)
         self._function, self._trace, self._dtype = function, trace, dtype
 
@@ -128,7 +128,7 @@ class _TracedMaker(ValueMaker):
         hint = f"pass {field} as an argument"
         if any(parameter.name == "out_of_range" for parameter in function.parameters):
             hint += f", or out_of_range={function.parameter('out_of_range').words[-1]!r}"
-        raise refusing.fuse_error(f"{function.label}: indices are checked before anything moves: {hint}")
+        raise refusing.fuse_error(f"{function.name}: indices are checked before anything moves: {hint}")
 
 
 def _like(arrays: Sequence[TracedArray]) -> int | None:
@@ -142,7 +142,7 @@ def _inputs(function: Function, values: Sequence[Any]) -> tuple[Trace, list[Trac
     inputs = [by_name[name] for name in names]
     inputs = [*inputs[0]] if function.is_of_lists else inputs
     trace = trace_of(inputs)
-    label, count = function.label, function.data_count(len(inputs))
+    label, count = function.name, function.data_count(len(inputs))
     with refusing.named_errors(label):
         arrays = [trace.array(x) for x in inputs[:count]]
         indices = [
@@ -163,7 +163,7 @@ def _indices(trace: Trace, function: Function, field: str, value: Any) -> ValueV
         indices = indices.astype(np.int64)
     dtype = indices.element if isinstance(indices, TracedArray) else indices.dtype
     if dtype.kind not in "iu":
-        raise own_arguments.index_dtype_error(function.label, field, dtype)
+        raise own_arguments.index_dtype_error(function.name, field, dtype)
     if isinstance(indices, TracedArray):
         check_dtype_of(indices)
         return ValueView(trace.array(indices).value, dtype.name)
