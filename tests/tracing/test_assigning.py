@@ -419,7 +419,7 @@ def into(take):
         (into(lambda x: x.copy().T), "assign into a copy of it"),
         (into(lambda x: x.copy().__setitem__(0, x.view(np.int64)[0])), "convert them to one dtype first"),
         (into(lambda x: x.copy().__setitem__(0, x[0, :3])), "does not broadcast"),
-        (into(lambda x: x.copy().__setitem__(7, 0)), "index 7 is out of bounds"),
+        (into(lambda x: x.copy().__setitem__(7, 0)), "index 7 is out of range for axis 0 of size 4"),
     ],
 )
 def test_what_cannot_be_assigned_is_said(function, message):

@@ -85,7 +85,7 @@ def nearest(array: Array, others: Sequence[Array], max_ulps: float) -> tuple[Arr
     off = np.abs(near - numbers) / units
     is_near = off <= max_ulps
     result = np.where(is_near, np.copysign(near, array), array).astype(array.dtype)
-    return result, float(off[is_near].max(initial=0))
+    return result, float(np.max(off, where=is_near, initial=0.0))
 
 
 def _units(sizes: Array, largest: Array, dtype: np.dtype[Any]) -> Array:
