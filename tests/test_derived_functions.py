@@ -1,8 +1,12 @@
 """What is derived from operators' files: functions with true signatures, names that are everywhere the same."""
 
+import importlib
 import inspect
 import linecache
 import pickle
+import re
+import subprocess
+import sys
 import traceback
 import typing
 from pathlib import Path
@@ -12,7 +16,7 @@ import pytest
 
 import anydml as dml
 from anydml import functions
-from anydml.operators import DESCS, FUNCTIONS, REGISTRY
+from anydml.operators import DESCS, FUNCTIONS, REGISTRY, registry
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -31,6 +35,41 @@ def test_the_package_has_every_name():
     assert {*DESCS, *FUNCTIONS} <= set(dml.__all__)
     assert all(getattr(dml, name) is desc for name, desc in DESCS.items())
     assert set(REGISTRY.values()) == set(DESCS.values())
+
+
+def test_names_pyi_lists_every_operator():
+    """What it does not list is imported with the package: slower, which nobody would notice."""
+    folder = Path(registry.__file__).parent
+    listed = dict(re.findall(r"^from anydml\.operators\.(\w+) import (.*)", (folder / "names.pyi").read_text(), re.M))
+    assert {*listed}.isdisjoint(registry.SHARED)
+    assert {*listed, *registry.SHARED} == {path.stem for path in folder.glob("*.py")}
+    for stem, names in listed.items():
+        module = importlib.import_module(f"anydml.operators.{stem}")
+        here = {name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__}
+        expected = {name for name in here if name in FUNCTIONS or hasattr(getattr(module, name), "OPERATOR")}
+        assert {*re.findall(r"(\w+) as \1\b", names)} == expected
+
+
+FIRST_USES = """
+import random, sys, threading
+sys.setswitchinterval(1e-6)
+import anydml as dml
+names = [*dml.functions.__all__, *dml.operators.DESCS, "fuse", "Device", "GraphDesc", "no_such_name"]
+orders = [random.Random(seed).sample(names, len(names)) for seed in range(8)]
+barrier, seen = threading.Barrier(len(orders)), []
+def use(order):
+    barrier.wait()
+    seen.append({name: id(getattr(dml, name, None)) for name in order})
+threads = [threading.Thread(target=use, args=(order,)) for order in orders]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(len(seen), all(each == seen[0] for each in seen))
+"""
+
+
+def test_names_may_be_used_first_in_many_threads():
+    run = subprocess.run([sys.executable, "-c", FIRST_USES], capture_output=True, text=True, timeout=120, check=True)
+    assert run.stdout.split() == ["8", "True"], run.stderr
 
 
 def test_defaults_are_those_of_the_stub():

@@ -19,16 +19,15 @@ from anydml._version import __version__ as __version__  # public
 
 _FOLDERS = __path__
 _MODULES = ("anydml._names", "anydml._lazy_names")
-"""The modules that have the public names, but for `fuse` and packages."""
+"""The modules that have the public names, but for `fuse`, packages, and the operators' descs and functions."""
 
 if TYPE_CHECKING:
     from anydml._lazy_names import *  # noqa: F403
     from anydml._names import *  # noqa: F403
-    from anydml.operators.registry import *  # noqa: F403
+    from anydml.operators.names import *  # noqa: F403
     from anydml.tracing import fuse as fuse  # public
 else:
     if not _interrupt.is_command(sys.argv):
-        # All together: threads that import modules of one package at the same time could wait for each other.
         from anydml._names import *  # noqa: F403
 
     def __getattr__(name: str) -> Any:
@@ -45,6 +44,12 @@ else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         if PathFinder.find_spec(f"{__name__}.{name}", _FOLDERS):
             return import_module(f"{__name__}.{name}")
+        from anydml.operators.registry import DESCS, FUNCTIONS
+
+        if name in FUNCTIONS:
+            return getattr(import_module("anydml.functions"), name)
+        if name in DESCS:
+            return DESCS[name]
         for module in map(import_module, _MODULES):
             if name in module.__all__:
                 return getattr(module, name)
@@ -56,4 +61,8 @@ else:
         raise AttributeError(missing_attribute_message(__name__, name, candidates))
 
     def __dir__() -> list[str]:
-        return sorted({"__version__", "fuse"}.union(*[import_module(name).__all__ for name in _MODULES]))
+        from anydml.operators.registry import DESCS, FUNCTIONS
+
+        return sorted(
+            {"__version__", "fuse", *DESCS, *FUNCTIONS}.union(*[import_module(name).__all__ for name in _MODULES])
+        )

@@ -1,6 +1,4 @@
-"""The public names that every program gets with `import anydml`: the functions on arrays, and what describes them."""
-
-from typing import TYPE_CHECKING
+"""The public names that every program gets with `import anydml`."""
 
 from anydml.engines.cpu.threads import get_num_threads, set_num_threads
 from anydml.errors import AnydmlError, BindingError, DescError, FuseError, ModelError
@@ -10,18 +8,9 @@ from anydml.functions.copying import copy
 from anydml.memory.results import empty_cache, set_cache_limit
 from anydml.operators import OperatorDesc, Problem
 from anydml.operators.enums import AxisDirection, DepthSpaceOrder, InterpolationMode, PaddingMode, ScaleBias, Size2D
-from anydml.operators.registry import DESCS, FUNCTIONS
 from anydml.tensor import DataType, TensorDesc, TensorFlags
 
-if TYPE_CHECKING:
-    from anydml.operators.registry import *  # noqa: F403
-else:
-    from anydml import functions, operators
-
-    globals().update({name: getattr(operators, name) for name in DESCS})
-    globals().update({name: getattr(functions, name) for name in FUNCTIONS})
-
-__all__ = [  # noqa: PLE0604  # the registry's keys are names
+__all__ = [
     "AnydmlError",
     "AxisDirection",
     "BindingError",
@@ -45,6 +34,4 @@ __all__ = [  # noqa: PLE0604  # the registry's keys are names
     "get_num_threads",
     "set_cache_limit",
     "set_num_threads",
-    *DESCS,
-    *FUNCTIONS,
 ]

@@ -16,17 +16,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from anydml.functions.copying import copy as copy  # public
-from anydml.functions.public_functions import public_function as _derived
+from anydml.functions.public_functions import public_function
 from anydml.name_hints import missing_attribute_message
 from anydml.operators.registry import FUNCTIONS
 
 if TYPE_CHECKING:
-    from anydml.operators.registry import *  # noqa: F403
+    from anydml.operators.names import *  # noqa: F403
 else:
-    globals().update({name: _derived(function) for name, function in FUNCTIONS.items()})
 
     def __getattr__(name: str) -> Any:
-        raise AttributeError(missing_attribute_message(__name__, name, __all__))
+        """Make a function when it is first used."""
+        if name not in FUNCTIONS:
+            raise AttributeError(missing_attribute_message(__name__, name, FUNCTIONS))
+        return globals().setdefault(name, public_function(FUNCTIONS[name]))
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *FUNCTIONS})
 
 
 __all__ = [*FUNCTIONS]  # noqa: PLE0604  # its keys are names

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from anydml.operators import registry
 from anydml.operators.base import OperatorDesc
 from anydml.operators.problem import Problem
-from anydml.operators.registry import DESCS, FUNCTIONS, REGISTRY
+from anydml.operators.registry import DESCS, FUNCTIONS
 
 if TYPE_CHECKING:
-    from anydml.operators.registry import *  # noqa: F403
+    from anydml.operators.names import *  # noqa: F403
+    from anydml.operators.registry import REGISTRY
 else:
-    globals().update(DESCS)
+
+    def __getattr__(name: str) -> Any:
+        """Import a desc, or all of them for `REGISTRY`, on first use."""
+        if name == "REGISTRY":
+            return registry.REGISTRY
+        if name not in DESCS:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return DESCS[name]
+
 
 __all__ = ["FUNCTIONS", "REGISTRY", "OperatorDesc", "Problem", "registry", *DESCS]  # noqa: PLE0604  # its keys are names

@@ -242,7 +242,7 @@ class Function(NamedTuple):
         return [*arguments, *(parameter.default for parameter in self.parameters[len(arguments) :])]
 
 
-FUNCTIONS: dict[str, Function] = {}
+RECORDED: dict[str, Function] = {}
 """The functions of the imported operators, by name."""
 
 
@@ -256,7 +256,7 @@ def function(check: Callable[..., Parameters], rule: Callable[..., None], **name
     """
 
     def record(stub: F) -> F:
-        FUNCTIONS[stub.__name__] = describe_function(stub, check, rule, **named)
+        RECORDED[stub.__name__] = describe_function(stub, check, rule, **named)
         return stub
 
     return record

@@ -1,65 +1,90 @@
 """The registry of operators. All front ends (`anydml`, model files, PyTorch, ONNX) are derived from it.
 
-Every module of this folder is registered. The imports below show anydml's own modules to type checkers, in order.
+Every module of this folder is registered. `names.pyi` lists the names of anydml's own operators; a module of these is
+imported when one of its names is used. A module that was added to the folder is imported at once.
 """
 
-# ruff: noqa: E501, PLC0414  # functions have DirectML's names; an operator is a line; `as` makes a name public
-# isort: off
-# fmt: off
 from __future__ import annotations
 
-from anydml.operators.split import SplitOperatorDesc as SplitOperatorDesc, split as split
-from anydml.operators.join import JoinOperatorDesc as JoinOperatorDesc, join as join
-from anydml.operators.slice import SliceOperatorDesc as SliceOperatorDesc, slice as slice
-from anydml.operators.slice1 import Slice1OperatorDesc as Slice1OperatorDesc, slice1 as slice1
-from anydml.operators.gather import GatherOperatorDesc as GatherOperatorDesc, gather as gather
-from anydml.operators.tile import TileOperatorDesc as TileOperatorDesc, tile as tile
-from anydml.operators.padding import Padding1OperatorDesc as Padding1OperatorDesc, PaddingOperatorDesc as PaddingOperatorDesc, pad as pad
-from anydml.operators.gather_elements import GatherElementsOperatorDesc as GatherElementsOperatorDesc, gather_elements as gather_elements
-from anydml.operators.gather_nd import GatherNd1OperatorDesc as GatherNd1OperatorDesc, GatherNdOperatorDesc as GatherNdOperatorDesc, gather_nd as gather_nd
-from anydml.operators.scatter import ScatterOperatorDesc as ScatterOperatorDesc, scatter as scatter
-from anydml.operators.scatter_nd import ScatterNdOperatorDesc as ScatterNdOperatorDesc, scatter_nd as scatter_nd
-from anydml.operators.slice_grad import SliceGradOperatorDesc as SliceGradOperatorDesc, slice_grad as slice_grad
-from anydml.operators.depth_space import DepthToSpace1OperatorDesc as DepthToSpace1OperatorDesc, DepthToSpaceOperatorDesc as DepthToSpaceOperatorDesc, SpaceToDepth1OperatorDesc as SpaceToDepth1OperatorDesc, SpaceToDepthOperatorDesc as SpaceToDepthOperatorDesc, depth_to_space as depth_to_space, space_to_depth as space_to_depth
-from anydml.operators.diagonal_matrix import DiagonalMatrix1OperatorDesc as DiagonalMatrix1OperatorDesc, DiagonalMatrixOperatorDesc as DiagonalMatrixOperatorDesc, diagonal_matrix as diagonal_matrix
-from anydml.operators.fill_value import FillValueConstantOperatorDesc as FillValueConstantOperatorDesc, FillValueSequenceOperatorDesc as FillValueSequenceOperatorDesc, fill as fill, sequence as sequence
-from anydml.operators.element_wise_identity import ElementWiseIdentityOperatorDesc as ElementWiseIdentityOperatorDesc
-from anydml.operators.element_wise_if import ElementWiseIfOperatorDesc as ElementWiseIfOperatorDesc, where as where
-from anydml.operators.nonzero_coordinates import NonzeroCoordinatesOperatorDesc as NonzeroCoordinatesOperatorDesc
-from anydml.operators.reverse_subsequences import ReverseSubsequencesOperatorDesc as ReverseSubsequencesOperatorDesc, reverse_subsequences as reverse_subsequences
-from anydml.operators.one_hot import OneHotOperatorDesc as OneHotOperatorDesc, one_hot as one_hot
-from anydml.operators.upsample_2d import Upsample2dOperatorDesc as Upsample2dOperatorDesc
-from anydml.operators.resample import Resample1OperatorDesc as Resample1OperatorDesc, Resample2OperatorDesc as Resample2OperatorDesc, Resample3OperatorDesc as Resample3OperatorDesc, ResampleOperatorDesc as ResampleOperatorDesc
-from anydml.operators.unfold import UnfoldOperatorDesc as UnfoldOperatorDesc, unfold as unfold
-from anydml.operators.split_training import SplitTrainingOperatorDesc as SplitTrainingOperatorDesc, split_training as split_training
-from anydml.operators.concat_training import ConcatTrainingOperatorDesc as ConcatTrainingOperatorDesc, concat_training as concat_training
-from anydml.operators.axis_functions import broadcast_to as broadcast_to, flip as flip, permute_dims as permute_dims, roll as roll, stack as stack
-from anydml.operators.triangles import tril as tril, triu as triu
-from anydml.operators.repeating import repeat as repeat, upsample as upsample
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from types import ModuleType
+from typing import Any, TypeVar
 
-import os as _os
-import sys as _sys
-from importlib import import_module as _import_module
-from typing import Any as _Any
+from anydml.operators.base import OperatorDesc
+from anydml.operators.function import RECORDED, Function
 
-from anydml.operators.base import OperatorDesc as _OperatorDesc
-from anydml.operators.function import FUNCTIONS as FUNCTIONS
+T = TypeVar("T")
+
+SHARED = (
+    *("__init__", "base", "desc_text", "element", "enums", "function", "grids", "index_tuples", "problem", "readers"),
+    *("registry", "rule", "scalars", "shared_rules", "split_join", "types", "unsupported"),
+)
+"""The modules of this folder that have no operators."""
+
+_FOLDER = os.path.dirname(__file__)
+
+with open(os.path.join(_FOLDER, "names.pyi"), encoding="utf-8") as _file:
+    _LINES = re.findall(r"^from (\S+) import (.*)", _file.read(), re.MULTILINE)
+
+MODULES: dict[str, str] = {name: module for module, names in _LINES for name in re.findall(r" as (\w+)", names)}
+"""The modules of the operators' public names."""
+
+for _file_name in sorted(os.listdir(_FOLDER)):
+    _stem = _file_name.removesuffix(".py")
+    _module = f"{__package__}.{_stem}"
+    if _stem != _file_name and _stem not in SHARED and _module not in MODULES.values():
+        for _name, _value in vars(import_module(_module)).items():
+            _is_desc = isinstance(_value, type) and issubclass(_value, OperatorDesc) and hasattr(_value, "OPERATOR")
+            if (_is_desc or _name in RECORDED) and _value.__module__ == _module:
+                MODULES[_name] = _module
 
 
-def _descs(names: dict[str, _Any]) -> dict[str, type[_OperatorDesc]]:
-    """Return the descs among the names of a module, without base classes."""
-    classes = {name: value for name, value in names.items() if isinstance(value, type)}
-    return {name: value for name, value in classes.items() if issubclass(value, _OperatorDesc) and hasattr(value, "OPERATOR")}
+class Registry(Mapping[str, T]):
+    """Entries by name, each of which is read when it is used, from its module.
+
+    Args:
+        names: the names.
+        read: ``read(module, name)`` returns an entry.
+    """
+
+    def __init__(self, names: list[str], read: Callable[[ModuleType, str], T]) -> None:
+        self._names = dict.fromkeys(names)
+        self._read = read
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._read(import_module(MODULES[name]), name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
-for _file in sorted(_os.listdir(_os.path.dirname(__file__))):
-    _stem = _file.removesuffix(".py")
-    _name = f"{__package__}.{_stem}"
-    if _stem != _file and _stem[0] != "_" and _name not in _sys.modules and _stem != "unsupported":
-        globals().update(_descs(vars(_import_module(_name))))
+_DESC_NAMES = [name for name in MODULES if name.endswith("OperatorDesc")]
 
-DESCS = _descs(globals())
+DESCS: Mapping[str, type[OperatorDesc]] = Registry(_DESC_NAMES, getattr)
 """The desc classes, by name."""
 
-REGISTRY: dict[str, type[_OperatorDesc]] = {name: desc for desc in DESCS.values() for name in desc.types()}
+FUNCTIONS: Mapping[str, Function] = Registry(
+    [name for name in MODULES if name not in _DESC_NAMES], lambda _, name: RECORDED[name]
+)
+"""The functions, by name."""
+
+REGISTRY: dict[str, type[OperatorDesc]]
 """The desc classes, by the operator's type in model files."""
+
+
+def __getattr__(name: str) -> Any:
+    """Make `REGISTRY`, for which all operators are imported, when it is first used."""
+    if name != "REGISTRY":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return globals().setdefault(name, {type_name: desc for desc in DESCS.values() for type_name in desc.types()})

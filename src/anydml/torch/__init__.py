@@ -39,7 +39,7 @@ for _name, _operator in registration.OPERATORS.items():
     transforms.RULES[_name], transforms.FUNCTIONS[_name] = _rules, _function
 
 if TYPE_CHECKING:
-    from anydml.operators.registry import *  # noqa: F403
+    from anydml.operators.names import *  # noqa: F403
 else:
     globals().update({_name: tensor_function(_function) for _name, _function in FUNCTIONS.items()})
 
