@@ -4,7 +4,6 @@ import numpy as np
 
 import anydml as dml
 from anydml.referee.directml.cutting import OPERATORS, random_desc, random_parts
-from anydml.referee.directml.random_descs import axis_of_parts, fill_inputs
 from anydml.referee.directml.random_tensors import (
     BITS_32_AND_LESS,
     BITS_64,
@@ -21,6 +20,36 @@ __all__ = [
     "interleaved_strides", "is_read_flat", "padded_strides", "random_desc", "random_parts", "random_sizes",
     "random_tensor",
 ]  # fmt: skip
+
+
+def axis_of_parts(desc):
+    """The axis of a desc of parts, counted from the front."""
+    return int(desc.axis % len(desc.outputs[0][1].sizes))
+
+
+def fill_inputs(rng, desc, inputs):
+    """Write indices that are often in range, sometimes hostile, and `split` as the desc has it."""
+    for input_number, ((name, tensor), array) in enumerate(zip(desc.inputs, inputs, strict=True)):
+        if name == "IndicesTensor":
+            low, high = np.iinfo(array.dtype).min, np.iinfo(array.dtype).max
+            size = desc.input_tensor.sizes[desc.axis]
+            edge_indices = [
+                0,
+                size - 1,
+                size,
+                size + 1,
+                low,
+                low + 1,
+                high,
+                high - 1,
+                -1 if low else 1,
+                -size if low else 2,
+            ]
+            near = np.array(edge_indices, object)[rng.integers(0, len(edge_indices), tensor.sizes)]
+            good = rng.integers(0, size, tensor.sizes)
+            array[...] = np.where(rng.random(tensor.sizes) < 0.4, near, good).astype(array.dtype)
+        elif input_number and isinstance(desc, dml.SplitTrainingOperatorDesc):
+            array[...] = [part.sizes[axis_of_parts(desc)] for part in desc.output_tensors]
 
 
 def expected_outputs(desc, inputs):

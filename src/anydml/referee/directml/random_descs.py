@@ -1,4 +1,4 @@
-"""The functions that draw a random desc of each operator, and the contents of its inputs.
+"""The functions that draw a random desc of each operator.
 
 Start here to add an operator of DirectML.
 """
@@ -7,12 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
 
-import numpy as np
 from numpy.random import Generator
 
-from anydml import operators
 from anydml.operators import OperatorDesc
 from anydml.referee.directml import cutting, filling, moving_descs
 
@@ -48,33 +45,3 @@ DRAWS: Mapping[str, Callable[[Generator], OperatorDesc]] = {
     **FAMILY,
 }
 """The same, of every operator."""
-
-
-def axis_of_parts(desc: Any) -> int:
-    """Return the axis of a desc of parts, counted from the front."""
-    return int(desc.axis % len(desc.outputs[0][1].sizes))
-
-
-def fill_inputs(rng: Generator, desc: Any, inputs: list[Any]) -> None:
-    """Write indices that are often in range, sometimes hostile, and `split` as the desc has it."""
-    for input_number, ((name, tensor), array) in enumerate(zip(desc.inputs, inputs, strict=True)):
-        if name == "IndicesTensor":
-            low, high = np.iinfo(array.dtype).min, np.iinfo(array.dtype).max
-            size = desc.input_tensor.sizes[desc.axis]
-            edge_indices = [
-                0,
-                size - 1,
-                size,
-                size + 1,
-                low,
-                low + 1,
-                high,
-                high - 1,
-                -1 if low else 1,
-                -size if low else 2,
-            ]
-            near = np.array(edge_indices, object)[rng.integers(0, len(edge_indices), tensor.sizes)]
-            good = rng.integers(0, size, tensor.sizes)
-            array[...] = np.where(rng.random(tensor.sizes) < 0.4, near, good).astype(array.dtype)
-        elif input_number and isinstance(desc, operators.SplitTrainingOperatorDesc):
-            array[...] = [part.sizes[axis_of_parts(desc)] for part in desc.output_tensors]
