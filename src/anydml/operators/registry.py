@@ -7,7 +7,6 @@ imported when one of its names is used. A module that was added to the folder is
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from types import ModuleType
@@ -27,9 +26,9 @@ SHARED = (
 _FOLDER = os.path.dirname(__file__)
 
 with open(os.path.join(_FOLDER, "names.pyi"), encoding="utf-8") as _file:
-    _LINES = re.findall(r"^from (\S+) import (.*)", _file.read(), re.MULTILINE)
+    _LINES = [line.split(" ", 3) for line in _file if line.startswith("from ")]
 
-MODULES: dict[str, str] = {name: module for module, names in _LINES for name in re.findall(r" as (\w+)", names)}
+MODULES = {item.split()[-1]: module for _, module, _, items in _LINES for item in items.split(", ")}
 """The modules of the operators' public names."""
 
 for _file_name in sorted(os.listdir(_FOLDER)):
