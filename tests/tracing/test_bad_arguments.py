@@ -196,3 +196,15 @@ def test_random_orders_are_refused_with_what_to_pass():
     for function in (lambda x: [*np.random.permutation(x)], lambda x: np.random.default_rng(0).permutation(x)):
         with pytest.raises(dml.FuseError, match="draw an order outside the fused function"):
             dml.fuse(function)(np.arange(3))
+
+
+@pytest.mark.parametrize(
+    ("function", "call"),
+    [
+        (lambda x: np.r_[x, 0], "numpy.concatenate instead of numpy.r_"),
+        (lambda x: np.c_[x, x], "numpy.column_stack instead of numpy.c_"),
+    ],
+)
+def test_joins_by_an_index_are_refused_with_the_function_to_call(function, call):
+    with pytest.raises(dml.FuseError, match=f"call {call}"):
+        dml.fuse(function)(np.arange(3))

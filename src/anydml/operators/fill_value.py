@@ -149,7 +149,7 @@ def fill(x: Array, value: Scalar, *, out: Array | None = None) -> Array:
 
     Args:
         x: array that gives the result's shape, dtype, library and device; its elements are not read.
-        value: the elements' value.
+        value: the elements' value; bools take any number as False or True, as in NumPy and PyTorch.
         out: output array of x's shape and dtype.
 
     Returns:

@@ -48,9 +48,15 @@ def is_assigned() -> bool:
     return dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith(("STORE_SUBSCR", "STORE_SLICE"))
 
 
-def is_drawing() -> bool:
-    """Whether the caller's code names functions that put elements in a random order."""
-    return not {"permutation", "permuted", "shuffle"}.isdisjoint(_caller().f_code.co_names)
+def conversion_remedy() -> str:
+    """Return what to do instead of a conversion to a NumPy array, which the names in the caller's code suggest."""
+    names = _caller().f_code.co_names
+    if not {"permutation", "permuted", "shuffle"}.isdisjoint(names):
+        return "draw an order outside the fused function, pass it as an argument, and index by it"
+    if name := next((name for name in ("r_", "c_") if name in names), None):
+        function = "numpy.concatenate" if name == "r_" else "numpy.column_stack"
+        return f"call {function} instead of numpy.{name}"
+    return f"copy it by numpy.copy; to index a constant array by it, call {CLAMPING_TAKE}"
 
 
 def _caller() -> types.FrameType:

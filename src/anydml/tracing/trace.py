@@ -20,13 +20,12 @@ from anydml.strides import each_once
 from anydml.text import escape_controls, operator_text
 from anydml.tracing.executed_instructions import unwatched
 from anydml.tracing.refusing import (
-    CLAMPING_TAKE,
     COMPUTE_OUTSIDE,
     CONVERT_OUTSIDE,
     MOVES_ONLY_RULE,
+    conversion_remedy,
     fuse_error,
     is_assigned,
-    is_drawing,
     not_assignable,
     not_created,
     refusal,
@@ -248,13 +247,9 @@ class TracedArray(TracedFields):
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         if is_assigned():
             raise with_needed_argument(not_created(self, "NumPy"), self)
-        if is_drawing():
-            advice = "draw an order outside the fused function, pass it as an argument, and index by it"
-        else:
-            advice = f"copy it by numpy.copy; to index a constant array by it, call {CLAMPING_TAKE}"
         message = (
             f"cannot convert {self!r} to a NumPy array, because its elements are not known while the function is "
-            f"traced: {advice}"
+            f"traced: {conversion_remedy()}"
         )
         raise with_needed_argument(fuse_error(message, rule=MOVES_ONLY_RULE), self)
 
