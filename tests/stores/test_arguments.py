@@ -83,8 +83,55 @@ def test_what_is_not_there_is_said_to_be_not_there(calls):
 
 def test_json_that_is_no_manifest_is_refused_with_the_command_that_writes_one(calls, tmp_path):
     (tmp_path / "s.json").write_text(json.dumps({"a": 1}))
-    with pytest.raises(dml.ModelError, match=r"is JSON, but not a manifest: `anydml manifest MODEL s.json` writes one"):
+    with pytest.raises(
+        dml.ModelError, match=r"is not a checkpoint or a manifest: `anydml manifest MODEL s.json` writes one"
+    ):
         stores.verify("s.json", "c.safetensors")
+
+
+@pytest.mark.parametrize("text", ["// comment\n{}", "", "{", "\xff", '["x"]'])
+def test_what_is_not_even_json_is_not_called_broken(calls, tmp_path, text):
+    (tmp_path / "s.json").write_text(text, "latin-1")
+    for pair in ("s.json", "c.safetensors"), ("c.safetensors", "s.json"):
+        with pytest.raises(dml.ModelError, match=r"s.json: is not a checkpoint or a manifest: `anydml manifest"):
+            stores.verify(*pair)
+    stores.manifest("c.safetensors", "sums.json")
+    (tmp_path / "s.json").write_text((tmp_path / "sums.json").read_text()[:-4])
+    with pytest.raises(dml.ModelError, match=r"s.json: is not JSON: "):
+        stores.verify("s.json", "c.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("name", "argument", "message"),
+    [
+        ("reshard", "tp", 'reshard: tp is one of the kinds of ranks: pass ranks={"tp": 2}'),
+        ("plan_load", "fsdp", 'plan_load: fsdp is one of the kinds of ranks: pass ranks={"fsdp": 2}'),
+        ("rechunk", "chunk", "rechunk: there is no argument chunk; did you mean chunks?; there are source, target, "),
+        ("verify", "tp", "verify: there is no argument tp; there are first, second, "),
+        ("reshard", "max_shard_size", "reshard: there is no argument max_shard_size; did you mean shard_size?"),
+    ],
+)
+def test_an_argument_that_does_not_exist_is_answered(calls, name, argument, message):
+    with pytest.raises(TypeError) as raised:
+        getattr(stores, name)(**calls[name], **{argument: 2})
+    assert str(raised.value).startswith(message)
+
+
+def test_every_function_answers_arguments_that_are_missing_or_unknown(calls):
+    for name, arguments in calls.items():
+        for wrong in {}, {**arguments, "no_such_argument": 1}:
+            with pytest.raises(TypeError, match=rf"^({name}|rechunk): (missing a req|there is no argument no_such)"):
+                getattr(stores, name)(**wrong)
+
+
+def test_a_tensor_that_does_not_exist_is_named_with_what_is_meant(calls):
+    opened = stores.open("c.safetensors")
+    for name, meant in ("W", "; did you mean w?"), ("other.weight", ""):
+        with pytest.raises(KeyError) as raised:
+            opened[name]
+        assert str(raised.value) == f'c.safetensors: has no tensor "{name}"{meant}'
+        assert name not in opened
+        assert opened.get(name) is None
 
 
 def test_a_folder_that_is_named_like_a_file_is_said(calls):

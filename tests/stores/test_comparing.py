@@ -211,8 +211,8 @@ def test_manifests_are_written_once_and_read_with_care(tmp_path, capsys):
     whole = json.loads((tmp_path / "sums.json").read_text())
     entry = whole["tensors"]["ids"]
     for content, said in (
-        ([], "but not a manifest"),
-        ({}, "but not a manifest"),
+        ([], "is not a checkpoint or a manifest"),
+        ({}, "is not a checkpoint or a manifest"),
         ({**whole, "anydml_manifest": 2}, "is a manifest of version 2, but this version of anydml reads version 1"),
         ({**whole, "tensors": []}, "is a manifest without tensors"),
         ({**whole, "files": []}, "must be an object, not"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import reprlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from inspect import signature
 from numbers import Integral
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 import numpy as np
 
 from anydml.errors import BindingError
+from anydml.text import did_you_mean
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -111,9 +112,11 @@ def checked(**kinds: Kind) -> Callable[[Callable[P, T]], Callable[P, T]]:
         def checking(*arguments: P.args, **keywords: P.kwargs) -> T:
             try:
                 bound = parameters.bind(*arguments, **keywords).arguments
-            except TypeError:
-                # The call itself reports missing and unknown arguments.
-                bound = {}
+            except TypeError as error:
+                unknown = next((name for name in keywords if name not in parameters.parameters), None)
+                if unknown is None:
+                    raise TypeError(f"{function.__name__}: {error}") from None
+                raise TypeError(_unknown_argument(function.__name__, unknown, parameters.parameters)) from None
             for name, value in bound.items():
                 reader = all_kinds.get(name)
                 is_default = value is None and parameters.parameters[name].default is None
@@ -124,6 +127,13 @@ def checked(**kinds: Kind) -> Callable[[Callable[P, T]], Callable[P, T]]:
         return checking
 
     return decorate
+
+
+def _unknown_argument(function: str, name: str, known: Iterable[str]) -> str:
+    """Return the error for an argument that a function does not have."""
+    if name in ("tp", "ep", "pp", "fsdp") and "ranks" in known:
+        return f'{function}: {name} is one of the kinds of ranks: pass ranks={{"{name}": 2}}'
+    return f"{function}: there is no argument {name}{did_you_mean(name, known)}; there are {', '.join(known)}"
 
 
 def argument_error(function: str, argument: str, value: Any, advice: str) -> BindingError:

@@ -113,12 +113,14 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     with location.reading():
         if (manifest_path := locate("verify", path)).stat().st_size > MAX_HEADER:
             raise location.error(f"is larger than {MAX_HEADER} bytes")
-        content = parse_json(manifest_path.read_bytes(), location, "text")
-    if not isinstance(content, dict) or content.get(KEY) != VERSION:
-        if isinstance(content, dict) and KEY in content:
-            reads = f"this version of anydml reads version {VERSION}: write it again with `anydml manifest`"
-            raise location.error(f"is a manifest of version {show(content[KEY])}, but {reads}")
-        raise location.error(f"is JSON, but not a manifest: `anydml manifest MODEL {manifest_path.name}` writes one")
+        text = manifest_path.read_bytes()
+    content = parse_json(text, location, "text") if KEY.encode() in text else None
+    if not isinstance(content, dict) or KEY not in content:
+        writes = f"`anydml manifest MODEL {manifest_path.name}` writes one"
+        raise location.error(f"is not a checkpoint or a manifest: {writes}")
+    if content[KEY] != VERSION:
+        reads = f"this version of anydml reads version {VERSION}: write it again with `anydml manifest`"
+        raise location.error(f"is a manifest of version {show(content[KEY])}, but {reads}")
     tensors, metadata, files = content.get("tensors"), content.get("metadata", {}), content.get("files")
     if not isinstance(tensors, dict) or not isinstance(metadata, dict):
         raise location.error("is a manifest without tensors")

@@ -51,14 +51,15 @@ def reshard(
     vocab_size: int | None = None,
     scratch: str | os.PathLike[str] | None = None,
 ) -> Plan:
-    """Plan to rewrite a checkpoint in safetensors files.
+    """Plan to rewrite a checkpoint of any format as safetensors, GGUF, .npz, or a distributed checkpoint of PyTorch.
 
     Args:
         inputs: a file, an index or a folder of whole tensors, of pieces of a distributed checkpoint of PyTorch, of
             DeepSpeed, Megatron or Meta's Llama, or of ranks as this function writes them; or several: files of such
             ranks or pieces, or with no tensor in common, in any order; otherwise one per tensor-parallel rank, in
             order.
-        output: a .safetensors file, or a folder, which gets an index if it has more than one file.
+        output: a .safetensors, .gguf or .npz file, or a folder of .safetensors files, which gets an index if it has
+            more than one.
         layout: a TOML file with rules for tensors and axes for ranks; or a Python file (.py), which is run, and whose
             function ``layout`` is traced: it takes a dict of all tensors by name, and returns one of the new tensors.
         ranks: the number of tensor-parallel ranks, each of which gets a file; or the number of ranks of each kind by

@@ -340,4 +340,8 @@ def config_of(path: Path, dtype: np.dtype[Any] | None, new_rows: Mapping[int, in
     location = Location(str(path))
     content = parse_json(path.read_bytes().removeprefix(BOM_UTF8), location, "text", made_of)
     remarks = set_rows(content, new_rows)
-    return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode(), remarks
+    try:
+        return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode(), remarks
+    except RecursionError:
+        # Python's parser may accept more levels than its writer.
+        raise location.error("has a text that is nested too deep") from None

@@ -16,11 +16,12 @@ import numpy as np
 
 from anydml.errors import BindingError, ModelError
 from anydml.files.addresses import Address
-from anydml.files.location import Location
+from anydml.files.location import Location, show
 from anydml.stores.formats.block_types import name_of, shape_in_elements
 from anydml.stores.formats.chunk_grid import ChunkGrid
 from anydml.stores.formats.packed import DeflatedEntry, Read
 from anydml.tensor import Layout
+from anydml.text import did_you_mean
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Numbers = np.ndarray[Any, np.dtype[np.signedinteger[Any]]]
@@ -269,9 +270,17 @@ class FileContent(NamedTuple):
     refused: Mapping[str, ModelError] = {}
 
 
+class UnknownTensorError(KeyError):
+    """A name that no tensor of a checkpoint has; its text, which may take a search, is made only when it is shown."""
+
+    def __str__(self) -> str:
+        name, tensors = str(self.args[0]), self.args[1]
+        return str(Location(str(tensors.path)).error(f"has no tensor {show(name)}{did_you_mean(name, tensors)}"))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Checkpoint(Mapping[str, Store]):
-    """The tensors of a safetensors file, or of a folder of them, by name.
+    """The tensors of a file or folder of any format of checkpoints, by name.
 
     Attributes:
         path: the file or folder.
@@ -306,6 +315,8 @@ class Checkpoint(Mapping[str, Store]):
     def __getitem__(self, name: str) -> Store:
         if name in self.refused:
             raise self.refused[name]
+        if name not in self.stores:
+            raise UnknownTensorError(name, self)
         return self.stores[name]
 
     def __iter__(self) -> Iterator[str]:

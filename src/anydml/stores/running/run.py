@@ -121,12 +121,10 @@ def run(
         raise KeyboardInterrupt(str(location.error(_describe_kept(journal, len(plan.blocks), staging)))) from None
     except OSError as error:
         prefix = f"{error.filename}: " if error.filename else ""
-        raise location.error(
-            f"cannot be written: {prefix}{error.strerror or error}; repeat the command to resume"
-        ) from None
+        end = "nothing is kept" if _is_nothing_kept(journal) else "repeat the command to resume"
+        raise location.error(f"cannot be written: {prefix}{error.strerror or error}; {end}") from None
     finally:
-        if not is_over and journal.is_empty and not journal.is_whole:
-            # There is nothing to resume.
+        if not is_over and _is_nothing_kept(journal):
             staging.wait_for_workers()
             is_over = staging.discard()
         journal.close(is_over)
@@ -142,9 +140,14 @@ def _begin(staging: Staging | StagingElsewhere, journal: Journal | JournalElsewh
         staging.begin()
 
 
+def _is_nothing_kept(journal: Journal | JournalElsewhere) -> bool:
+    """Whether a run that ends has written nothing that another could resume, so that its files are removed."""
+    return journal.is_empty and not journal.is_whole
+
+
 def _describe_kept(journal: Journal | JournalElsewhere, blocks: int, staging: Staging | StagingElsewhere) -> str:
     """Describe the files that an interrupted run leaves."""
-    if journal.is_empty and not journal.is_whole:
+    if _is_nothing_kept(journal):
         return "interrupted; nothing is kept"
     part = staging.part(staging.top[0])
     total = count_noun(blocks, "block")
