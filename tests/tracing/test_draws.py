@@ -160,6 +160,21 @@ def test_functions_that_draw_may_be_replaced(name, monkeypatch):
     assert np.array_equal(dml.fuse(lambda x: x[1:])(X), X[1:])
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x[: int(len(x) * 0.5)],
+        lambda x: np.zeros(len(x), x.dtype),
+        lambda x: x[bool(x.size) :] if isinstance(x, np.ndarray) else x,
+        lambda x: np.full(len(x), 2.0, dtype=float),
+    ],
+)
+def test_generators_are_not_compared_for_functions_that_cannot_draw(function, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(random, "getstate", lambda: pytest.fail("the state was read"))
+        assert np.array_equal(dml.fuse(function)(X), function(X))
+
+
 class Holder:
     """An object whose methods and attributes no name in a function says."""
 

@@ -135,10 +135,11 @@ def _every_strides(source: Access | Fill | Lookup) -> Iterator[tuple[int, ...]]:
 
 def slice_whole_axis(piece: Piece, axis: int, start: int, size: int, step: int) -> Piece:
     """Slice an axis that a piece covers as a whole (see `is_whole`)."""
-    k = next((k for k, f in enumerate(piece.factors) if f.axis == axis and not is_one(f.size)), None)
-    if k is None:
+    places = [k for k, factor in enumerate(piece.factors) if factor.axis == axis and not is_one(factor.size)]
+    if not places:
         factors, source = (*piece.factors, Factor(axis, size, 1)), with_zero_strides(piece.source, 1)
         return piece if is_one(size) else Piece(piece.start, factors, source)
+    k = places[0]
 
     def sliced(strides: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
         return start * strides[k], (*strides[:k], step * strides[k], *strides[k + 1 :])

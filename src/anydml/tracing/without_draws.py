@@ -49,7 +49,7 @@ def _is_safe(name: str, torch: Any, torch_words: frozenset[str]) -> bool:
     # Tensors alone have methods that draw. Other names are those of variables and of attributes of modules, which are
     # among the objects.
     is_of_tensors = torch is not None and hasattr(torch.Tensor, name) and not hasattr(np.ndarray, name)
-    return not is_of_tensors or name in torch_words or name in _FIELDS
+    return not is_of_tensors or name in torch_words or name in _FIELDS or name in _BUILTINS
 
 
 def _names_of_moves() -> frozenset[str]:
@@ -82,7 +82,7 @@ def _is_known(value: Any) -> bool:
             package == "numpy" and name is not None and getattr(np, name, None) is value
         )
     if category == "class":
-        return issubclass(value, np.generic) and is_of_a_library(value)
+        return issubclass(value, (np.generic, np.ndarray, np.dtype)) and is_of_a_library(value)
     if category == "container":
         return class_ in (tuple, list, dict) and len(value) <= MAX_ITEMS
     return class_ is np.ndarray and not value.dtype.hasobject
