@@ -291,6 +291,15 @@ def test_ops_agrees_with_a_row_of_the_document(anydml):
     ]
 
 
+def test_ops_shows_the_operators_that_are_named(anydml):
+    code, out, _ = anydml("ops", "gather", "DML_OPERATOR_SPLIT", "split_training")
+    names = [line for line in out.splitlines() if "_OPERATOR_" in line]
+    assert (code, names) == (0, ["DML_OPERATOR_GATHER", "DML_OPERATOR_SPLIT", "ORT_OPERATOR_SPLIT_TRAINING"])
+    code, out, err = anydml("ops", "Gathr")
+    assert (code, out) == (2, "")
+    assert "did you mean DML_OPERATOR_GATHER?" in err
+
+
 HELP = [
     [],
     ["--help"],
@@ -309,7 +318,7 @@ def test_help(anydml, arguments):
     code, out, err = anydml(*arguments)
     assert (code, err) == (0, "")
     assert out.startswith("Usage: anydml")
-    assert "..." not in re.sub(r"\[ARGS\]\.\.\.|MODEL\.\.\.", "", out), "every line is whole"
+    assert "..." not in re.sub(r"\[ARGS\]\.\.\.|MODEL\.\.\.|\[OPERATOR\.\.\.\]", "", out), "every line is whole"
     assert all(len(line) <= 80 for line in out.splitlines())
 
 

@@ -332,7 +332,12 @@ def test_gather_out_does_not_overlap_the_indices():
             "[[1], [1, 1]], but it must be an array",
         ),
         (lambda: dml.slice(X, [0, "x"], [1, 1]), "slice", "offsets[1]", "is 'x', but it must be an integer"),
-        (lambda: dml.slice(X, 0, [1, 1]), "slice", "offsets", "is 0, but it must be a list of integers"),
+        (
+            lambda: dml.slice(X, 0, [1, 1]),
+            "slice",
+            "offsets",
+            "is 0, but it must be a list of integers, such as [0, 0]",
+        ),
         (lambda: dml.slice1(X, [0, 0], [1, 1], [1, None]), "slice1", "window_strides[1]", "is None"),
         (lambda: dml.gather(X, [[0], [1, 2]]), "gather", "indices", "[[0], [1, 2]], but it must be an array"),
         (lambda: dml.split([[1], [2, 3]], 1), "split", "x", "[[1], [2, 3]], but it must be an array"),

@@ -137,5 +137,6 @@ def items_of(name: str, field: str, values: Any, requirement: str = LIST) -> tup
         if not isinstance(values, str | bytes):
             return tuple(values)
     except TypeError:
-        pass
+        if type(values) is int and requirement == LIST:
+            requirement += f", such as [{values}, {values}]"
     raise type_error(name, field, values, requirement)

@@ -41,14 +41,14 @@ def test_proved(prove):
 
 
 def test_different_and_the_input_is_written(prove):
-    code, out, err = prove(TEXT, OTHER, "--input", "shown.npz")
+    code, out, err = prove(TEXT, OTHER, "--save-input", "shown.npz")
     assert (code, err) == (1, "")
     assert out.startswith("different: they do not compute the same\n    output 'y' where \"N\" = ")
     assert '\n        A: Relu "y": Relu("x")[3*N]\n        B: Abs "y": Abs("x")[3*N]\n' in out
     inputs = dict(np.load("shown.npz"))
     first, second = (run(onnx.load(name), inputs)[0] for name in ("a.onnx", "b.onnx"))
     assert not np.array_equal(first, second)
-    code, _, err = prove(TEXT, OTHER, "--input", "shown.npz")
+    code, _, err = prove(TEXT, OTHER, "--save-input", "shown.npz")
     assert (code, "exists" in err) == (2, True)
 
 
@@ -87,7 +87,7 @@ def test_documents(prove):
         (["--size", "M=2"], 'no size is named "M"; A has "N"'),
         (["--size", "N"], "write --size NAME=SIZE"),
         (["--json", "--junit"], "exclude each other"),
-        (["--input", "shown.npy"], "its name must end in .npz"),
+        (["--save-input", "shown.npy"], "its name must end in .npz"),
     ],
 )
 def test_wrong_options(prove, options, message):

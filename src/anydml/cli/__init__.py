@@ -238,16 +238,23 @@ anydml.add_command(cases)
 anydml.add_command(judge)
 
 
-@anydml.command(short_help="Show the operators, and what each feature level supports.", examples=("", "--json"))
+@anydml.command(
+    short_help="Show the operators, and what each feature level supports.", examples=("", "gather slice1", "--json")
+)
+@click.argument("operators", metavar="[OPERATOR...]", nargs=-1)
 @json_option
-def ops(as_json: bool) -> None:
-    """Show the feature levels of every operator, with the tensors, numbers of dimensions and data types of each."""
-    from anydml.cli.operator_table import operator_table, rows_of_operators
+def ops(operators: tuple[str, ...], as_json: bool) -> None:
+    """Show the feature levels of operators, with the tensors, numbers of dimensions and data types of each.
 
+    Without an OPERATOR, such as gather or DML_OPERATOR_GATHER, all are shown.
+    """
+    from anydml.cli.operator_table import find_operators, operator_table, rows_of_operators
+
+    desc_classes = find_operators(operators)
     if as_json:
-        print_json({"operators": rows_of_operators()})
+        print_json({"operators": rows_of_operators(desc_classes)})
     else:
-        print_line(operator_table(sys.stdout.isatty()).rstrip())
+        print_line(operator_table(desc_classes, sys.stdout.isatty()).rstrip())
 
 
 anydml.sections = {

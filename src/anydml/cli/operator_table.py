@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 
+from anydml.dxdispatch.json_descs import parse_operator_type
 from anydml.feature_level import Support
+from anydml.files.location import Location
 from anydml.operators import REGISTRY, OperatorDesc
 from anydml.operators.problem import camel, dimension_text
 from anydml.tensor import MAX_DIMENSIONS, DataType
@@ -22,13 +24,27 @@ HEADINGS = ("at", "tensors", "dim", "data types")
 Row = tuple[str, str, str, str]
 
 
-def operator_table(colour: bool = False) -> str:
-    """Return a table of operators, feature levels, tensors, dimension counts and data types, 60 columns wide.
+def find_operators(names: Sequence[str]) -> dict[str, type[OperatorDesc]]:
+    """Return the desc classes of operators by type; all operators if no name is given.
 
     Args:
+        names: operators as in model files, in any case, with or without ``DML_OPERATOR_``.
+
+    Raises:
+        ModelError: there is no such operator.
+    """
+    types = [parse_operator_type(name.upper(), Location("ops")) for name in names] or REGISTRY.values()
+    return {name: desc_class for name, desc_class in sorted(REGISTRY.items()) if desc_class in types}
+
+
+def operator_table(operators: Mapping[str, type[OperatorDesc]], colour: bool) -> str:
+    """Return a table of feature levels, tensors, dimension counts and data types, 60 columns wide.
+
+    Args:
+        operators: the desc classes by operator type.
         colour: whether to emit escape sequences for bold text.
     """
-    sections = {name: list(_rows(desc_class)) for name, desc_class in sorted(REGISTRY.items())}
+    sections = {name: list(_rows(desc_class)) for name, desc_class in operators.items()}
     table_rows = [HEADINGS, *(row for rows in sections.values() for row in rows)]
     widths = [max(len(line) for row in table_rows for line in row[k].splitlines()) for k in range(len(HEADINGS))]
     text = io.StringIO()
@@ -43,9 +59,9 @@ def operator_table(colour: bool = False) -> str:
     return "".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines())
 
 
-def rows_of_operators() -> dict[str, list[dict[str, object]]]:
+def rows_of_operators(operators: Mapping[str, type[OperatorDesc]]) -> dict[str, list[dict[str, object]]]:
     """Return what each operator supports, for JSON: lists of `tensors`, `dimensions` and `data_types` at a level."""
-    return {name: [_row_as_json(row) for row in _rows(desc_class)] for name, desc_class in sorted(REGISTRY.items())}
+    return {name: [_row_as_json(row) for row in _rows(desc_class)] for name, desc_class in operators.items()}
 
 
 def _row_as_json(row: Row) -> dict[str, object]:

@@ -47,7 +47,9 @@ SAME, DIFFERENT, UNDECIDED = 0, 1, 3
 )
 @click.option("--no-run", is_flag=True, help="Do not run the models to find an input for which they differ.")
 @click.option("--seconds", type=Seconds(), default=60.0, show_default=True, help="Limit of a run.")
-@click.option("--input", "shown", metavar="FILE.npz", type=LocalPath(), help="Write the input for which they differ.")
+@click.option(
+    "--save-input", "saved", metavar="FILE.npz", type=LocalPath(), help="Write the input for which they differ."
+)
 @click.option("--allow-outside", is_flag=True, help="Allow external data outside the models' folders.")
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON instead of text.")
 @click.option("--junit", "as_junit", is_flag=True, help="Print JUnit XML, which CI servers show as tests.")
@@ -55,7 +57,7 @@ SAME, DIFFERENT, UNDECIDED = 0, 1, 3
 @quiet_option("errors and differences")
 def prove(
     first: str, second: str, sizes: tuple[str, ...], rounding: bool, weights: Weights, no_run: bool, seconds: float,
-    shown: str | None, allow_outside: bool, as_json: bool, as_junit: bool, overwrite: bool, quiet: bool,
+    saved: str | None, allow_outside: bool, as_json: bool, as_junit: bool, overwrite: bool, quiet: bool,
 ) -> int:  # fmt: skip
     """Prove that A.onnx and B.onnx compute the same, however elements are moved and constants computed in between.
 
@@ -71,7 +73,7 @@ def prove(
         raise click.UsageError(
             "standard input (-) can be read only once: name a file for the other model", click.get_current_context()
         )
-    check_target("--input", shown, ".npz", [first, second], overwrite)
+    check_target("--save-input", saved, ".npz", [first, second], overwrite)
     size_values = read_sizes(sizes)
 
     from anydml.files.folder import Folder
@@ -86,10 +88,10 @@ def prove(
             Folder(file.folder or Path(file.path).resolve().parent, allow_outside) for file in (a_file, b_file)
         )
         proof = prove_models(a, b, size_values, (a_folder, b_folder), not no_run, weights, seconds)
-    if shown is not None and proof.verdict == "different" and proof.run is not None:
+    if saved is not None and proof.verdict == "different" and proof.run is not None:
         import numpy as np
 
-        np.savez(shown, **proof.run.inputs)
+        np.savez(saved, **proof.run.inputs)
     code = _code(proof, rounding)
     if as_json:
         print_json({"first": first, "second": second, "exit_code": code, **as_document(proof)})
@@ -99,8 +101,8 @@ def prove(
     elif not (quiet and code == SAME):
         for line in lines(proof):
             print_line(escape_controls(line))
-        if shown is not None and proof.verdict == "different" and proof.run is not None:
-            print_line(escape_controls(f"the input is written to '{shown}'"))
+        if saved is not None and proof.verdict == "different" and proof.run is not None:
+            print_line(escape_controls(f"the input is written to '{saved}'"))
     return code
 
 

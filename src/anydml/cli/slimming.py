@@ -86,7 +86,8 @@ def slim(
 
     def work(loaded: ModelProto, file: ModelFile) -> list[str]:
         from anydml.files.folder import Folder
-        from anydml.slim import slim, total, write
+        from anydml.slim import slim
+        from anydml.slim.files import write
 
         folder = Folder(file.folder or Path(model).resolve().parent, allow_outside)
         # Proofs compare every bit, signs of zeros included, if sums keep their order.
@@ -95,7 +96,7 @@ def slim(
         if not dry_run:
             write(loaded, slimmed, Path(output), folder, overwrite, [Path(file.path)])
         written = "" if dry_run else f", written to '{output}'"
-        lines = [f"{model}: {total(slimmed)}{written}", *_lines(slimmed), *proof]
+        lines = [f"{model}: {slimmed.summary}{written}", *_lines(slimmed), *proof]
         if html is not None and not dry_run:
             from anydml.slim.report import report
 
@@ -127,9 +128,7 @@ def slim(
 
 def _document(slimmed: SlimmedModel) -> dict[str, Any]:
     """Return the changes for JSON; costs have `bytes` and `nodes` of movement."""
-    from anydml.slim import movement_of
-
-    before, after = ({"bytes": cost.bytes_moved, "nodes": cost.nodes} for cost in movement_of(slimmed))
+    before, after = ({"bytes": cost.bytes_moved, "nodes": cost.nodes} for cost in slimmed.movement)
     regions = [
         {"title": region.title, "bytes_before": region.before.bytes_moved, "bytes_after": region.after.bytes_moved}
         for region in slimmed.changed
@@ -155,7 +154,7 @@ def _proof(loaded: ModelProto, slimmed: SlimmedModel, folder: Folder, sizes: Map
 
 
 def _lines(slimmed: SlimmedModel) -> Iterator[str]:
-    from anydml.slim import format_counts
+    from anydml.slim.pipeline import format_counts
 
     regions = slimmed.changed
     for region in regions[:MAX_LISTED_REGIONS]:

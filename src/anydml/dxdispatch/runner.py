@@ -91,19 +91,19 @@ def run(
     for line in model.warnings:
         warn(line)
     timing = timing or Timing()
-    machine = Device(device, feature_level)
-    for problem_location, problem in model.problems(machine.feature_level):
+    opened_device = Device(device, feature_level)
+    for problem_location, problem in model.problems(opened_device.feature_level):
         raise problem_location.error(str(problem), problem.operator, problem.rule)
-    todo = schedule(model)
-    _check_memory(model, todo)
-    log(f"Running on '{machine.name}'")
-    contents = {resource: allocate(resource, size) for resource, size in todo.sizes.items()}
-    operators = _compile_operators(model, machine, timing, explain, log)
-    for location, line in find_out_of_range_indices(todo, contents.__getitem__):
+    plan = schedule(model)
+    _check_memory(model, plan)
+    log(f"Running on '{opened_device.name}'")
+    contents = {resource: allocate(resource, size) for resource, size in plan.sizes.items()}
+    operators = _compile_operators(model, opened_device, timing, explain, log)
+    for location, line in find_out_of_range_indices(plan, contents.__getitem__):
         warn(f"{location}: {line}")
-    initial = _initial(todo, contents)
-    _try_bindings(todo, operators, contents, initial)
-    for step in todo.steps:
+    initial = _initial(plan, contents)
+    _try_bindings(plan, operators, contents, initial)
+    for step in plan.steps:
         if isinstance(step, PrintStep):
             _print(step, contents[step.resource], log)
         elif isinstance(step, WriteStep):
@@ -118,21 +118,21 @@ def run(
             timed(step.dispatchable.name, samples)
             for line in report(name, samples, timing):
                 log(line)
-    return _results(todo, contents)
+    return _results(plan, contents)
 
 
 def _compile_operators(
-    model: Model, machine: Device, timing: Timing, explain: bool, log: Callable[[str], object]
+    model: Model, opened_device: Device, timing: Timing, explain: bool, log: Callable[[str], object]
 ) -> dict[Dispatchable, CompiledOperator]:
     """Compile the operators of a model; ONNX graphs were compiled when they were loaded."""
     operators: dict[Dispatchable, CompiledOperator] = {}
     for name, dispatchable in model.dispatchables.items():
         if isinstance(dispatchable, OnnxModel):
-            if machine.name.startswith("cuda"):
+            if opened_device.name.startswith("cuda"):
                 raise dispatchable.location.error("ONNX models run on the CPU: choose the device 'cpu'")
             continue
         start = time.perf_counter()
-        operators[dispatchable] = machine.compile_operator(dispatchable.desc)
+        operators[dispatchable] = opened_device.compile_operator(dispatchable.desc)
         if timing.verbosity >= 1:
             log(f"Initialize '{escape_controls(name)}': {(time.perf_counter() - start) * 1000:.4f} ms")
         if explain:
@@ -140,12 +140,12 @@ def _compile_operators(
     return operators
 
 
-def _check_memory(model: Model, todo: Schedule) -> None:
-    run_bytes, available = todo.bytes_needed, limits.available_memory()
+def _check_memory(model: Model, plan: Schedule) -> None:
+    run_bytes, available = plan.bytes_needed, limits.available_memory()
     if available is not None and run_bytes > available:
         amounts = f"{bytes_text(run_bytes)}, but {bytes_text(available)} are available"
-        largest = max(todo.sizes, key=lambda resource: todo.sizes[resource])
-        share = bytes_text(todo.sizes[largest])
+        largest = max(plan.sizes, key=lambda resource: plan.sizes[resource])
+        share = bytes_text(plan.sizes[largest])
         raise largest.location.error(f"the model's resources need {amounts}; this one needs {share}")
 
 
@@ -167,23 +167,23 @@ def allocate(resource: Resource, size: int) -> Array:
     return buffer
 
 
-def _initial(todo: Schedule, contents: _Contents) -> _Initial:
+def _initial(plan: Schedule, contents: _Contents) -> _Initial:
     """Copy the resources bound at initialization that a command overwrites."""
     return {
         (step.dispatchable.name, bound.resource): contents[bound.resource].copy()
-        for step in todo.steps
+        for step in plan.steps
         if isinstance(step, DispatchStep)
         for bound in step.inputs
-        if bound.initial and bound.resource in todo.written
+        if bound.initial and bound.resource in plan.written
     }
 
 
 def _try_bindings(
-    todo: Schedule, operators: Mapping[Dispatchable, CompiledOperator], contents: _Contents, initial: _Initial
+    plan: Schedule, operators: Mapping[Dispatchable, CompiledOperator], contents: _Contents, initial: _Initial
 ) -> None:
     """Bind every dispatch once before the first runs, so that binding errors surface before anything is written."""
     written: set[Resource] = set()
-    for step in todo.steps:
+    for step in plan.steps:
         if isinstance(step, DispatchStep):
             reads_values = has_host_values(step.dispatchable.desc)
             if not (reads_values and any(bound.resource in written for bound in step.inputs)):
@@ -251,9 +251,9 @@ def _write(step: WriteStep, buffer: Array, log: Callable[[str], object]) -> None
     log(f"Resource '{escape_controls(step.resource.name)}' written to '{escape_controls(str(step.target))}'")
 
 
-def _results(todo: Schedule, contents: _Contents) -> Mapping[str, Array]:
+def _results(plan: Schedule, contents: _Contents) -> Mapping[str, Array]:
     results = {}
-    for resource, (data_type, known_size, *_) in todo.contents.items():
+    for resource, (data_type, known_size, *_) in plan.contents.items():
         dtype = data_type.dtype if data_type else np.dtype(np.uint8)
         size = len(contents[resource]) if known_size is None else known_size
         results[resource.name] = contents[resource][: size // dtype.itemsize * dtype.itemsize].view(dtype)

@@ -121,7 +121,7 @@ class FillValueSequenceOperatorDesc(OperatorDesc):
         return Item(start, None, dtype), Item(delta, None, dtype)
 
     def apply(self, maker: Maker, *inputs: View) -> None:
-        """Copy the sequence, which is a constant."""
+        """Write start + k · delta for the k-th coordinate."""
         sequence_rule(maker, sized(self.output_tensor.sizes), *self._ends())
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:

@@ -161,9 +161,9 @@ def _attention(apply: Apply, terms: Terms, call: OperatorCall) -> Sequence[Term]
     x, weights, bias = (call.term(k) for k in range(3))
     count = _get(call, "num_heads", 0)
     is_plain = not any(_get(call, name, 0) for name in ("unidirectional", "do_rotary", "past_present_share_buffer"))
-    if not is_plain or len(call.inputs) > _PLAIN_INPUTS or any(call.proto.output[1:]):
+    if not is_plain or len(call.inputs) > _ATTENTION_INPUTS or any(call.proto.output[1:]):
         return None
-    if x is None or x.shape is None or len(x.shape) != _PLAIN_INPUTS or weights is None or weights.shape is None:
+    if x is None or x.shape is None or len(x.shape) != _ATTENTION_RANK or weights is None or weights.shape is None:
         return None
     arrays = [None if term is None or not term.is_constant else term.array for term in (weights, bias)]
     width, head_count = weights.shape[-1], len(_HEADS)
@@ -187,8 +187,11 @@ def _attention(apply: Apply, terms: Terms, call: OperatorCall) -> Sequence[Term]
     return [apply("Reshape", result, _sizes(terms, [*x.shape[:2], size]))]
 
 
-_PLAIN_INPUTS = 3
-"""The number of inputs without masks (an input, weights, a bias), and the rank of the input."""
+_ATTENTION_INPUTS = 3
+"""Inputs of an Attention without masks: an input, weights and a bias."""
+
+_ATTENTION_RANK = 3
+"""Axes of the input: batch, sequence and hidden size."""
 
 _HEADS = [0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3]
 """The orders of the axes batch, head, place and element of queries, keys and values."""

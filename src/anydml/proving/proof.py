@@ -35,7 +35,7 @@ from anydml.text import count_noun
 Verdict = Literal["proved", "rounded", "different", "undecided"]
 
 FORMS: Sequence[Form] = ("floats", "zeros", "real", "merged")
-"""The forms in which models are compared, in this order."""
+"""The forms in which models are compared, from the strictest on; `Form` says what each counts as equal."""
 
 Folders = tuple[Folder | None, Folder | None]
 

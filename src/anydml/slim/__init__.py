@@ -7,8 +7,7 @@ import importlib.util
 if importlib.util.find_spec("onnx") is None:
     raise ImportError('anydml.slim needs the package onnx: pip install "anydml[onnx]"', name="onnx")
 
-from anydml.slim.files import write
-from anydml.slim.pipeline import SlimmedModel, format_counts, movement_of, slim, total
+from anydml.slim.pipeline import SlimmedModel, slim
 from anydml.slim.regions import Region
 
-__all__ = ["Region", "SlimmedModel", "format_counts", "movement_of", "slim", "total", "write"]
+__all__ = ["Region", "SlimmedModel", "slim"]

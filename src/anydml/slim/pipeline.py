@@ -126,6 +126,21 @@ class SlimmedModel:
         """Whether results are equal bit for bit."""
         return not any(stage.differs for stage in self.stages)
 
+    @property
+    def movement(self) -> tuple[Cost, Cost]:
+        """The cost of all movement, before and after: bytes and nodes."""
+        return self.cost_before or Cost.sum(region.before for region in self.regions), self.cost_after
+
+    @property
+    def summary(self) -> str:
+        """The bytes and nodes of all movement, before and after, with the sizes that they hold for, in one line."""
+        before, after = self.movement
+        first = f"{bytes_text(before.bytes_moved)} moved by {count_noun(before.nodes, 'node')} before"
+        sizes = {} if self.original_analysis is None else self.original_analysis.sizes
+        counted_at = ", ".join(f"{show_size(name)} = {size}" for name, size in sizes.items())
+        where = f", counted where {counted_at}" if sizes else ""
+        return f"{first}, {bytes_text(after.bytes_moved)} by {after.nodes} after{where}"
+
 
 @dataclass
 class _Composition:
@@ -369,21 +384,6 @@ def _compose(
             # No region to leave out is known, so the next plan would be the same.
             break
     return _Composition(analyses, plan.regions, {}, before, before, False)
-
-
-def movement_of(slimmed: SlimmedModel) -> tuple[Cost, Cost]:
-    """Return the cost of a model's movement, before and after."""
-    return slimmed.cost_before or Cost.sum(region.before for region in slimmed.regions), slimmed.cost_after
-
-
-def total(slimmed: SlimmedModel) -> str:
-    """Return the bytes and nodes of a model's movement, before and after, with the sizes that they hold for."""
-    before, after = movement_of(slimmed)
-    first = f"{bytes_text(before.bytes_moved)} moved by {count_noun(before.nodes, 'node')} before"
-    sizes = {} if slimmed.original_analysis is None else slimmed.original_analysis.sizes
-    counted_at = ", ".join(f"{show_size(name)} = {size}" for name, size in sizes.items())
-    where = f", counted where {counted_at}" if sizes else ""
-    return f"{first}, {bytes_text(after.bytes_moved)} by {after.nodes} after{where}"
 
 
 def format_counts(kinds: list[str]) -> str:

@@ -8,7 +8,7 @@ from anydml.moves.composer import Composer
 from anydml.moves.move import Access
 from anydml.moves.value import Value
 from anydml.slim.analysis import Analysis
-from anydml.slim.pipeline import SlimmedModel, format_counts, total
+from anydml.slim.pipeline import SlimmedModel, format_counts
 from anydml.slim.regions import Region
 from anydml.tensor import Layout
 from anydml.text import bytes_text, count_noun
@@ -29,7 +29,7 @@ def report(title: str, slimmed: SlimmedModel) -> Explanation:
     if (hidden_count := len(changed_regions) - MAX_REGIONS) > 0:
         notes.append(f"{hidden_count} more {'is' if hidden_count == 1 else 'are'} not drawn")
     return Explanation(
-        f"{title}: {total(slimmed)}", [explanation for explanation in drawn if explanation is not None], notes
+        f"{title}: {slimmed.summary}", [explanation for explanation in drawn if explanation is not None], notes
     )
 
 

@@ -85,7 +85,7 @@ def arguments(plan: LaunchPlan, addresses: Addresses, table: int) -> dict[str, A
         "COLUMNS": plan.tiles.columns,
         "FLAT": plan.is_flat,
         "INNER": plan.parts[0].inner,
-        "WINNERS": 0 if not winners else 1 if winners.are_found else 2,
+        "WINNERS": 0 if not winners else 1 if winners.only_records else 2,
         "WINNER": tl.int64 if winners and winners.entry == WIDE_ENTRY else tl.int32,
         "IS_RUN": plan.parts[0].is_run and winners is not None,
         "IN_ROUNDS": winners is not None and winners.in_rounds,

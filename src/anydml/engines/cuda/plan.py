@@ -78,7 +78,7 @@ class LaunchPlan:
     def way(self) -> str:
         """How the kernel gets its parts, and why, as a text."""
         count, kinds = len(self.parts), self.fields.kinds
-        if self.winners and self.winners.are_found:
+        if self.winners and self.winners.only_records:
             if self.winners.operand == FINDINGS:
                 return "looks for an index that is out of range"
             return f"finds which coordinate is the last to write each of {count_noun(self.winners.entries, 'element')}"

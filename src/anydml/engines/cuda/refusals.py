@@ -46,7 +46,8 @@ def searches(checks: Sequence[Check]) -> list[Launch]:
         steps = (0,) * len([*all_lookups((lookup,))])
         result.append(
             Launch(
-                (move,), LastWriteTable(FINDINGS, check_number, nowhere, steps, len(checks), WIDE_ENTRY, are_found=True)
+                (move,),
+                LastWriteTable(FINDINGS, check_number, nowhere, steps, len(checks), WIDE_ENTRY, only_records=True),
             )
         )
     return result

@@ -47,7 +47,7 @@ class LastWriteTable(NamedTuple):
         entries: number of entries.
         entry: bytes per entry, 4 or 8.
         in_rounds: whether the table contains only the entries of one round.
-        are_found: whether the launch fills the table and moves nothing; else it moves the winners' elements.
+        only_records: whether the launch fills the table and moves nothing; else it moves the winners' elements.
     """
 
     operand: int
@@ -57,7 +57,7 @@ class LastWriteTable(NamedTuple):
     entries: int
     entry: int
     in_rounds: bool = False
-    are_found: bool = False
+    only_records: bool = False
 
 
 class Launch(NamedTuple):
@@ -123,11 +123,11 @@ def _order_is_seen(move: Move) -> bool:
     if not is_injective(components(to, sizes), element_size):
         return True
     # Coordinates that collide differ only in dimensions of stride 0 in the destination.
-    still = [d for d, size in enumerate(sizes) if size > 1 and not to.strides[d]]
+    repeated = [d for d, size in enumerate(sizes) if size > 1 and not to.strides[d]]
     ends: list[Access | Lookup] = []
     if isinstance(source, Access):
         ends += [source, *all_lookups(source.lookups)]
-    return any(end.strides[d] for end in ends for d in still)
+    return any(end.strides[d] for end in ends for d in repeated)
 
 
 def _scatter_launches(move: Move) -> Iterator[Launch]:
@@ -137,17 +137,17 @@ def _scatter_launches(move: Move) -> Iterator[Launch]:
     else:
         move = _in_cells(move)
         winners = _by_address(move)
-    finding, count = _without_elements(move), winners.entries
+    recording_move, count = _without_elements(move), winners.entries
     for start in range(0, count, MAX_ENTRIES):
-        turn = winners._replace(
+        round_table = winners._replace(
             offset=winners.offset - start,
             entries=min(MAX_ENTRIES, count - start),
             in_rounds=count > MAX_ENTRIES,
         )
-        yield clearing_launch(WINNERS, turn.entries * turn.entry)
-        steps = turn.steps[: len([*finding.all_lookups()])]
-        yield Launch((finding,), turn._replace(steps=steps, are_found=True))
-        yield Launch((move,), turn)
+        yield clearing_launch(WINNERS, round_table.entries * round_table.entry)
+        steps = round_table.steps[: len([*recording_move.all_lookups()])]
+        yield Launch((recording_move,), round_table._replace(steps=steps, only_records=True))
+        yield Launch((move,), round_table)
 
 
 def _by_coordinate(move: Move) -> LastWriteTable:
@@ -183,10 +183,11 @@ def _in_cells(move: Move) -> Move:
     assert isinstance(source, Access)
 
     def longer(access: Access) -> Access:
-        return access._replace(strides=(*access.strides, cell), lookups=tuple(map(still, access.lookups)))
+        return access._replace(strides=(*access.strides, cell), lookups=tuple(map(with_cell_dimension, access.lookups)))
 
-    def still(lookup: Lookup) -> Lookup:
-        return lookup._replace(strides=(*lookup.strides, 0), lookups=tuple(map(still, lookup.lookups)))
+    def with_cell_dimension(lookup: Lookup) -> Lookup:
+        nested = tuple(map(with_cell_dimension, lookup.lookups))
+        return lookup._replace(strides=(*lookup.strides, 0), lookups=nested)
 
     return Move((*sizes, size // cell), longer(to), longer(source), cell)
 
@@ -197,10 +198,10 @@ def _without_elements(move: Move) -> Move:
     assert isinstance(source, Access)
     skipping = [lookup for lookup in source.lookups if any(inner.outside == "skip" for inner in all_lookups((lookup,)))]
 
-    def nowhere(lookups: Sequence[Lookup]) -> Access:
+    def only_lookups(lookups: Sequence[Lookup]) -> Access:
         return Access(WINNERS, 0, (0,) * len(sizes), tuple(lookup._replace(stride=0) for lookup in lookups))
 
-    return Move(sizes, nowhere(to.lookups), nowhere(skipping), _entry(move))
+    return Move(sizes, only_lookups(to.lookups), only_lookups(skipping), _entry(move))
 
 
 def _steps(move: Move, index_steps: Sequence[int]) -> tuple[int, ...]:

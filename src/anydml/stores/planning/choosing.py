@@ -70,13 +70,13 @@ def choose_cut(group: MoveGroup, max_bytes: int) -> Cut | None:
     if group.windows is not None:
         return Cut("source", 0, 0, 1, group.windows.width)
     best: tuple[float, Cut] | None = None
-    looked = 0
+    examined_moves = 0
     for cut, round_number in _candidates(group, max_bytes):
-        if best is not None and looked >= MANY_MOVES and round_number:
+        if best is not None and examined_moves >= MANY_MOVES and round_number:
             break
         cost = _cost(group, cut, max_bytes)
         io = _middle_io(group, cut, group.operands(cut.side)[0])
-        looked += len(io.moves)
+        examined_moves += len(io.moves)
         if cost is not None and (best is None or cost < best[0]):
             best = cost, cut
             if cost <= GOOD_ENOUGH + SECONDS_PER_BYTE * _bytes_in_short_elements(io) / max(
@@ -114,8 +114,9 @@ def _lengthen(group: MoveGroup, cut: Cut, max_bytes: int) -> Cut:
 def _mean_transfer_bytes(io: BlockIO) -> float:
     """Return the average bytes of a read or of a write, whichever is smaller."""
     return min(
-        sum(transfer.bytes for transfer in all_of) / max(1, sum(transfer.file_offsets.size for transfer in all_of))
-        for all_of in (io.reads, io.writes)
+        sum(transfer.bytes for transfer in transfers)
+        / max(1, sum(transfer.file_offsets.size for transfer in transfers))
+        for transfers in (io.reads, io.writes)
     )
 
 
@@ -254,7 +255,7 @@ def _bytes_in_short_elements(io: BlockIO) -> int:
 def blocks_of(
     block_number: int,
     operand: int,
-    wholes: Iterable[Box],
+    areas: Iterable[Box],
     group: MoveGroup,
     cut: Cut,
     max_bytes: int,
@@ -262,8 +263,8 @@ def blocks_of(
 ) -> Iterator[tuple[Block, BlockIO]]:
     """Yield an operand's blocks of at most `max_bytes` bytes each, in the order of its areas."""
     unit = (1, group.units[operand]) if cut.pitch else (group.units[operand],)
-    for region in wholes:
-        regions = [region]
+    for whole_area in areas:
+        regions = [whole_area]
         while regions:
             area = regions.pop()
             try:
