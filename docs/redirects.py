@@ -36,7 +36,7 @@ MOVED = {
     "stories/without-windows": "directml#run-an-example",
     "supported-functions": "traces#supported-functions",
     "tests": f"{SOURCES}/CONTRIBUTING.md#tests-with-random-and-hostile-input",
-    "tour": "engines#a-tour-of-one-call",
+    "tour": "add-an-operator#a-tour-of-one-call",
     "trust": "engines#guarantees",
     "tutorials": "files#split-a-fused-qkv",
 }
