@@ -157,7 +157,7 @@ def test_masks_are_not_dropped():
 @pytest.mark.parametrize("thing", [None, 3, "text", [1.0] * 10, memoryview(bytes(80))[::2]])
 def test_what_is_no_buffer(thing):
     rule = "bind NumPy arrays or contiguous buffers"
-    text = f"InputTensor is bound to a {type(thing).__name__}, which is not a buffer"
+    text = f"InputTensor is bound to a {type(thing).__name__}, which is not a contiguous buffer"
     refuse(SPLIT, [thing], [pattern(2, 2), pattern(3, 2)], "InputTensor", rule, text)
 
 

@@ -43,7 +43,7 @@ def test_parse_latest():
 
 @pytest.mark.parametrize("text", ["7_0", "3", "", "3_0_0", "LEVEL", "1_1", "__class__"])
 def test_an_unknown_level_lists_the_known(text):
-    with pytest.raises(ValueError, match=r"unknown feature level .*one of 1_0, 2_0, .*6_4$"):
+    with pytest.raises(ValueError, match=r"unknown feature level .*: it must be one of 1_0, 2_0, .*6_4$"):
         L.parse(text)
     with pytest.raises(ValueError, match="unknown feature level"):
         dml.Device("cpu", feature_level=text)

@@ -81,7 +81,7 @@ def test_arguments_of_other_types_are_refused(changes, field, text):
 def test_types_may_be_numbers():
     assert dml.TensorDesc(9, [1]).data_type is dml.DataType.FLOAT64
     for unknown in (0, 12, None, np.float32):
-        with pytest.raises(ValueError, match=r"unknown data type .*: one of FLOAT32, "):
+        with pytest.raises(ValueError, match=r"unknown data type .*: it must be one of FLOAT32, "):
             dml.TensorDesc(unknown, [1])
 
 

@@ -114,8 +114,8 @@ def _bind_tensor(operator: str, name: str, tensor: TensorDesc, buffer: Any) -> t
     else:
         try:
             array = np.frombuffer(buffer, np.uint8)
-        except (TypeError, ValueError, BufferError) as error:
-            message = f"{operator}: {name} is bound to a {type(buffer).__name__}, which is not a buffer ({error})"
+        except (TypeError, ValueError, BufferError):
+            message = f"{operator}: {name} is bound to a {type(buffer).__name__}, which is not a contiguous buffer"
             raise BindingError(message, operator, name, "bind NumPy arrays or contiguous buffers") from None
     if array.nbytes < tensor.size_in_bytes:
         message = (

@@ -55,7 +55,7 @@ class FeatureLevel(enum.IntEnum):
         level_names = [level.short for level in cls]
         digits = "".join(filter(str.isdecimal, name))
         meant = [f"; did you mean {short}?" for short in level_names if short.replace("_", "") == digits]
-        raise ValueError(f"unknown feature level {text!r}: one of {', '.join(level_names)}{''.join(meant)}")
+        raise ValueError(f"unknown feature level {text!r}: it must be one of {', '.join(level_names)}{''.join(meant)}")
 
     @property
     def short(self) -> str:

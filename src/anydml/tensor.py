@@ -74,7 +74,9 @@ class DataType(enum.IntEnum):
             advice = did_you_mean(getattr(text, "__name__", str(text)), cls.__members__)
             if isinstance(text, str) and text.upper().removeprefix("DML_TENSOR_DATA_TYPE_") in TYPES_OF_4_BITS:
                 advice = f"; {OF_4_BITS}"
-            raise ValueError(f"unknown data type {text!r}: one of {', '.join(cls.__members__)}{advice}") from None
+            raise ValueError(
+                f"unknown data type {text!r}: it must be one of {', '.join(cls.__members__)}{advice}"
+            ) from None
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:
@@ -91,7 +93,7 @@ class DataType(enum.IntEnum):
 
 
 class TensorFlags(enum.IntFlag):
-    """DML_TENSOR_FLAGS (directml.h).
+    """DML_TENSOR_FLAGS (directml.h). OWNED_BY_DML is for tensors that DirectML binds once; it has no effect here.
 
     Examples:
         >>> dml.TensorDesc("INT64", [3], flags=dml.TensorFlags.OWNED_BY_DML).flags.name
@@ -253,7 +255,7 @@ class TensorDesc(Record):
 
     @property
     def size_in_bytes(self) -> int:
-        """TotalTensorSizeInBytes or its default."""
+        """Bytes that a bound buffer needs: `total_tensor_size_in_bytes`, or `minimum_size_in_bytes` if that is None."""
         total = self.total_tensor_size_in_bytes
         return self.minimum_size_in_bytes if total is None else total
 

@@ -42,7 +42,7 @@ def test_a_safetensors_file_is_like_a_checkpoint(tmp_path):
         ("x.npy", (2,), object, "dtype object: elements must be"),
         ("x.npy", (2,), [("a", "u1")], "elements must be numbers, strings or plain bytes"),
         ("x.npy", (2,), ("f4", (3,)), "elements must be numbers, strings or plain bytes"),
-        ("x.npy", None, "f4", "needs one shape"),
+        ("x.npy", None, "f4", "holds one array"),
         ("x.npy", (2, -1), "f4", r"shape\[1\] is -1: each size must be 0 or more"),
         ("x.npy", "2,2", "f4", r"shape is the string '2,2': pass a sequence of sizes"),
         ("x.npy", (2.5,), "f4", r"shape is \(2.5,\): pass a sequence of integers"),

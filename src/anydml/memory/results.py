@@ -75,6 +75,6 @@ def set_cache_limit(size: int) -> None:
     """
     max_bytes = integer("set_cache_limit", "size", size)
     if max_bytes < 0:
-        raise ValueError(f"set_cache_limit: {max_bytes} bytes; the limit must be 0 or more")
+        raise ValueError(f"set_cache_limit: size is {max_bytes}, but must be 0 or more")
     if core is not None:
         core.set_limit(max_bytes)

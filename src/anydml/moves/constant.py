@@ -35,12 +35,12 @@ class LazyConstant:
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Strides in bytes."""
+        """Strides in bytes, one per axis, in row-major order without gaps."""
         return tuple(step * self.dtype.itemsize for step in packed_strides(self.shape))
 
     @property
     def nbytes(self) -> int:
-        """Total bytes."""
+        """Bytes of all elements, whether they have been computed or not."""
         size: int = self.dtype.itemsize
         return math.prod(self.shape) * size
 

@@ -129,7 +129,7 @@ class Program(Record):
 
     @property
     def scratch_bytes(self) -> int:
-        """Bytes of scratch."""
+        """Bytes of all scratch operands together."""
         return sum(operand.size for operand in self.operands if operand.role == "scratch")
 
     @property

@@ -58,7 +58,9 @@ class Element:
             if dtype.isbuiltin == 2:
                 _check_extended(scalar_value, scalar[()], dtype)
         except (OverflowError, RuntimeError, TypeError, ValueError) as error:
-            message = f"{name}: {field} is {value!r}, which is not an element of {dtype}: {error}"
+            is_beyond = isinstance(error, OverflowError) and dtype.kind in "iu"
+            reason = f"it holds {np.iinfo(dtype).min} to {np.iinfo(dtype).max}" if is_beyond else error
+            message = f"{name}: {field} is {value!r}, which is not an element of {dtype}: {reason}"
             raise DescError(message, name, field, f"{field} must be an element of x") from None
         return (
             cls(b"", scalar[()], dtype) if dtype.hasobject or dtype.kind == "T" else cls(scalar.tobytes(), None, dtype)

@@ -45,7 +45,7 @@ class Problem(Record):
         return f"{self.operator}: {message}" + (f"; it needs {self.needs}" if self.needs else "")
 
     def error(self) -> DescError:
-        """Return the corresponding error."""
+        """Return the `DescError` that `check` raises for this problem."""
         return DescError(str(self), self.operator, self.field, self.rule)
 
 

@@ -88,7 +88,7 @@ def check_scatter(
     """Return the axis, and the treatment of indices out of range."""
     along: int = infer.check_along(name, shape, indices, axis)
     if not are_equal(updates, indices):
-        message = f"{name}: updates have shape {tuple(updates)}, but indices {tuple(indices)}"
+        message = f"{name}: updates have shape {tuple(updates)}, but indices have {tuple(indices)}"
         raise DescError(message, name, "updates", "updates must have the shape of the indices")
     return along, out_of_range
 

@@ -18,6 +18,7 @@ from anydml.errors import ModelError
 from anydml.referee.anydml_engine import Anydml
 from anydml.referee.external_engines import Command, NotRunError, WrittenOutputs
 from anydml.referee.schema_texts import dtype_of, name_of
+from anydml.text import did_you_mean
 
 PACKED = ("int4", "uint4", "float4e2m1", "int2", "uint2")
 """Types with several elements per byte, which only some interfaces support."""
@@ -239,7 +240,7 @@ def check_engine(name: str) -> None:
         raise ModelError(f"anydml has no device {argument!r}", rule=f"its devices are {', '.join(DEVICES)}")
     if name not in ENGINES and (prefix not in PREFIXES or not argument):
         forms = f"{', '.join(ENGINES)}, anydml:DEVICE, command:PROGRAM or outputs:FOLDER"
-        raise ModelError(f"there is no engine {name!r}", rule=f"the engines are {forms}")
+        raise ModelError(f"there is no engine {name!r}{did_you_mean(name, ENGINES)}", rule=f"the engines are {forms}")
 
 
 def open_engine(name: str) -> Engine:

@@ -206,7 +206,7 @@ class Fused(TracedCallable, Generic[P, R]):
         return name if module_value is self else (Fused, (self._function,))
 
     def lower(self, *arguments: Any, **keywords: Any) -> Program:
-        """Return the program of a call with these arguments."""
+        """Return the program of a call with these arguments: moves between inputs, outputs, constants and scratch."""
         return self.lower_call(*arguments, **keywords)[0]
 
     def lower_call(self, *arguments: Any, **keywords: Any) -> tuple[Program, list[Array], list[tuple[Any, Any]]]:

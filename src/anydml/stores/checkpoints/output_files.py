@@ -203,7 +203,7 @@ def _metadata_for(
         if is_whole and ARCHITECTURE not in metadata:
             raise Location(str(out)).error(
                 f"would lack {ARCHITECTURE}, sizes and the tokenizer, without which llama.cpp does not load it: "
-                "convert by its convert_hf_to_gguf.py, or let tensors be written alone by --no-extras (extras=False)"
+                "use llama.cpp's convert_hf_to_gguf.py, or write the tensors alone by --no-extras (extras=False)"
             )
         return with_file_type(metadata, to), []
     remaining = dict[str, str]()

@@ -182,7 +182,7 @@ def _what_is_in(entries: Sequence[Path]) -> str:
     folders = {name: entries[0].parent / name for name in sorted(folder_names)}
     readable += [name for name, folder in folders.items() if is_zarr(folder) or is_n5(folder) or _has_tensors(folder)]
     if readable:
-        return f"has no index that says which files belong to one checkpoint: name one of {names(readable)} in it"
+        return f"has no index that says which files are one checkpoint: name one of them, such as {names(readable[:3])}"
     return (
         f"has {names(entry.name for entry in entries)}, but neither an array nor a checkpoint: name a Zarr array, a "
         f"file of .npy, {', '.join(READERS)}, or a folder with such files"

@@ -30,6 +30,8 @@ from anydml.stores.formats.zarr_target import new_zarr
 Content = bytes | Path | DeferredBytes
 """The content of a small file: bytes, bytes that are generated later, or a file to copy."""
 
+_ONE_ARRAY = "holds one array: give its shape and dtype, or an array that it is like (like=)"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NewFile:
@@ -141,8 +143,10 @@ def create(
     if suffix == ".zarr":
         own_shape = getattr(like, "shape", None) if shape is None else shape
         own_dtype = getattr(like, "dtype", None) if dtype is None else dtype
-        if metadata or own_shape is None or isinstance(own_shape, Mapping) or own_dtype is None:
-            raise location.error("is a Zarr array: it needs one shape and one dtype, or an array that it is like")
+        if metadata:
+            raise location.error("is a Zarr array, whose attributes come from `like`: leave metadata out")
+        if own_shape is None or isinstance(own_shape, Mapping) or own_dtype is None:
+            raise location.error(_ONE_ARRAY)
         own_sizes, element = _sizes(own_shape, location), _dtype(own_dtype, location)
         return new_zarr(located_path, own_sizes, element, chunks, like, codec, None, shards, zarr_format)
     of_zarr = {"chunks": chunks, "codec": codec, "shards": shards, "zarr_format": zarr_format}
@@ -154,7 +158,7 @@ def create(
         own_shape = getattr(like, "shape", None) if shape is None else shape
         own_dtype = getattr(like, "dtype", None) if dtype is None else dtype
         if own_shape is None or isinstance(own_shape, Mapping) or own_dtype is None:
-            raise location.error("needs one shape and one dtype, or one array that it is like")
+            raise location.error(_ONE_ARRAY)
         return new_npy(located_path, _sizes(own_shape, location), _dtype(own_dtype, location))
     if suffix not in (".safetensors", ".gguf", ".npz"):
         raise location.error("must end with .npy, .npz, .safetensors, .gguf or .zarr, which selects the format")
