@@ -43,7 +43,7 @@ def test_proved(prove):
 def test_different_and_the_input_is_written(prove):
     code, out, err = prove(TEXT, OTHER, "--save-input", "shown.npz")
     assert (code, err) == (1, "")
-    assert out.startswith("different: they do not compute the same\n    output 'y' where \"N\" = ")
+    assert out.startswith('different: they do not compute the same\n    output "y" where "N" = ')
     assert '\n        A: Relu "y": Relu("x")[3*N]\n        B: Abs "y": Abs("x")[3*N]\n' in out
     inputs = dict(np.load("shown.npz"))
     first, second = (run(onnx.load(name), inputs)[0] for name in ("a.onnx", "b.onnx"))

@@ -125,16 +125,16 @@ def lines(proof: Proof) -> Iterator[str]:
             yield f"    {run.note}{condition}"
         elif run.output:
             amount = (
-                "differs, and not by rounding" if math.isinf(run.error)
+                "differs by more than rounding" if math.isinf(run.error)
                 else f"is off by {run.error:.0f} units in the last place of its largest number"
             )  # fmt: skip
-            yield f"    output '{run.output}'{condition}: {amount}"
+            yield f'    output "{run.output}"{condition}: {amount}'
         else:
             amount = f"{run.error:.0f} units in the last place of their largest numbers"
             yield f"    results for random inputs are off by at most {amount}{condition}"
     difference = proof.first_difference
     if difference is not None and proof.verdict in ("different", "undecided"):
-        yield f"    output '{difference.output}' first differs at:"
+        yield f'    output "{difference.output}" first differs at:'
         for name, node, term in zip("AB", difference.nodes, difference.terms, strict=True):
             yield f"        {name}: {node + ': ' if node else ''}{term}"
 

@@ -40,14 +40,14 @@ def searches(checks: Sequence[Check]) -> list[Launch]:
         return []
     result = [clearing_launch(FINDINGS, WIDE_ENTRY * len(checks))]
     for check_number, (lookup, sizes) in enumerate(checks):
-        nowhere = (0,) * len(sizes)
+        no_strides = (0,) * len(sizes)
         looked_up = _reverse(lookup, sizes)._replace(stride=0)
-        move = Move(sizes, Access(FINDINGS, 0, nowhere), Access(FINDINGS, 0, nowhere, (looked_up,)), WIDE_ENTRY)
+        move = Move(sizes, Access(FINDINGS, 0, no_strides), Access(FINDINGS, 0, no_strides, (looked_up,)), WIDE_ENTRY)
         steps = (0,) * len([*all_lookups((lookup,))])
         result.append(
             Launch(
                 (move,),
-                LastWriteTable(FINDINGS, check_number, nowhere, steps, len(checks), WIDE_ENTRY, only_records=True),
+                LastWriteTable(FINDINGS, check_number, no_strides, steps, len(checks), WIDE_ENTRY, only_records=True),
             )
         )
     return result

@@ -97,8 +97,11 @@ def _change(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule) -
         axis, count = _axis(fields["axis"], tensor, name, location), len(rule.value)
         sizes = fields.get("sizes") or [tensor.shape[axis] // count] * count
         if len(sizes) != count or min(sizes) < 0 or sum(sizes) != tensor.shape[axis]:
-            raise location.error(f"cuts {show(name)} of shape {list(tensor.shape)} along {axis} into sizes "
-                              f"{sizes[:8]}, which do not add up")  # fmt: skip
+            problem = f"which add up to {sum(sizes)}, not {tensor.shape[axis]}"
+            problem = "one of which is negative" if min(sizes) < 0 else problem
+            problem = f"for {count} names" if len(sizes) != count else problem
+            whole = f"{show(name)} of shape {list(tensor.shape)}"
+            raise location.error(f"cuts {whole} along axis {axis} into sizes {sizes[:8]}, {problem}")
         return [slice_value(composer, value, axis, sum(sizes[:k]), sizes[k]) for k in range(count)]
     if rule.action is Action.UNSTACK:
         _axis(0, tensor, name, location)
