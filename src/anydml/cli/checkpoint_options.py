@@ -124,5 +124,5 @@ def renames(texts: tuple[str, ...]) -> list[tuple[str, str]]:
     """Parse --rename."""
     pairs = [text.partition("=")[::2] for text in texts]
     if wrong := next((text for text, pair in zip(texts, pairs, strict=True) if not all(pair)), None):
-        raise click.BadParameter(f"{wrong[:60]!r} is not OLD=NEW", param_hint="--rename")
+        raise click.BadParameter(f"{wrong[:60]!r} is not OLD=NEW", param_hint="'--rename'")
     return pairs

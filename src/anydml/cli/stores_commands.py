@@ -290,7 +290,7 @@ def _chunks(texts: tuple[str, ...]) -> list[Any] | dict[str, list[Any]] | None:
         return _sizes(texts[0])
     shapes = {name: _sizes(sizes) for name, _, sizes in (text.rpartition("=") for text in texts)}
     if "" in shapes or len(shapes) < len(texts):
-        raise click.BadParameter("is given several times, but not as NAME=N,… of each array", param_hint="--chunks")
+        raise click.BadParameter("is given several times, but not as NAME=N,… of each array", param_hint="'--chunks'")
     return shapes or None
 
 
@@ -301,7 +301,7 @@ def _sizes(text: str) -> list[Any]:
     except ValueError:
         raise click.BadParameter(
             f"{text[:40]!r} must be one size per axis, separated by commas, such as 256,-1 or 10+10+5,20",
-            param_hint="--chunks",
+            param_hint="'--chunks'",
         ) from None
 
 
@@ -313,5 +313,5 @@ def _integers(option: str, text: str | None) -> list[int] | None:
         return [int(part) for part in text.split(",")]
     except ValueError:
         raise click.BadParameter(
-            f"{text[:40]!r} is not a list of comma-separated integers, such as 1,0", param_hint=option
+            f"{text[:40]!r} is not a list of comma-separated integers, such as 1,0", param_hint=f"'{option}'"
         ) from None
