@@ -54,5 +54,5 @@ class GraphDesc(Graph):
         return lower_graph(self, tuple(layouts or self.layouts()))
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """Return the moves of `program`, in the order in which they must appear to run."""
+        """Return the moves of `program`, in their order."""
         return self.program(layouts).moves
