@@ -68,9 +68,9 @@ def _remarks(model: Model, level: FeatureLevel) -> Iterator[CheckResult]:
 
     yield from (_file_remark(model, line) for line in model.warnings)
     problems = model.problems(level)
-    sound = True
+    is_valid = True
     for location, problem in islice(problems, MAX_PROBLEMS):
-        sound = False
+        is_valid = False
         desc = location.path.removesuffix(f".{problem.field}")
         needs = str(problem.needs) if problem.needs else None
         yield CheckResult(
@@ -78,12 +78,12 @@ def _remarks(model: Model, level: FeatureLevel) -> Iterator[CheckResult]:
         )
     if next(problems, None) is not None:
         yield _file_remark(model, f"and more; only the first {MAX_PROBLEMS} problems are shown")
-    if sound:
+    if is_valid:
         try:
             # Bindings can only be checked once the tensors are valid.
-            todo = schedule(model)
+            scheduled = schedule(model)
             for index_location, line in find_out_of_range_indices(
-                todo, lambda resource: allocate(resource, todo.sizes[resource])
+                scheduled, lambda resource: allocate(resource, scheduled.sizes[resource])
             ):
                 yield CheckResult(
                     index_location.path,

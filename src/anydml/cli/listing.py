@@ -10,7 +10,7 @@ from anydml.cli.plan_output import array_as_json
 from anydml.errors import ModelError
 from anydml.files.addresses import Address
 from anydml.stores.checkpoints.parallel_axes import Axes
-from anydml.stores.checkpoints.remarks import about
+from anydml.stores.checkpoints.remarks import remarks_on
 from anydml.stores.checkpoints.sources import is_in_pieces, read_sources
 from anydml.stores.formats.block_types import name_of, shape_in_elements
 from anydml.stores.formats.inside_files import locate_inside
@@ -50,7 +50,7 @@ def list_arrays(model: str, follow: bool) -> dict[str, Any]:
     opened = stores.open(path, follow=follow)
     arrays = [opened]
     if isinstance(opened, stores.Checkpoint):
-        arrays, report["remarks"] = [*opened.stores.values()], about(opened)
+        arrays, report["remarks"] = [*opened.stores.values()], remarks_on(opened)
         report["metadata"] = last_values(opened.file_metadata.values())
     report["arrays"] = [{**array_as_json(tensor), "file": tensor.path.name} for tensor in arrays]
     if isinstance(opened, stores.ZarrStore):

@@ -21,16 +21,18 @@ OPERATORS = ("GATHER", "SCATTER")
 """Parts of the names of operators whose indices must be in range; ONE_HOT also defines the others."""
 
 
-def find_out_of_range_indices(todo: Schedule, contents: Callable[[Resource], Array]) -> Iterator[tuple[Location, str]]:
+def find_out_of_range_indices(
+    scheduled: Schedule, contents: Callable[[Resource], Array]
+) -> Iterator[tuple[Location, str]]:
     """Yield a line for each tensor of initial values that has an index out of range, with the location of its binding.
 
     Args:
-        todo: the schedule of a model.
+        scheduled: the schedule of a model.
         contents: returns the initial bytes of a resource.
     """
     written: set[Resource] = set()
     reported: set[tuple[Location, str]] = set()
-    for step in todo.steps:
+    for step in scheduled.steps:
         if isinstance(step, OnnxStep):
             written.update(bound.at.resource for bound in step.outputs if bound.at is not None)
         if not isinstance(step, DispatchStep):

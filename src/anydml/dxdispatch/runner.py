@@ -94,16 +94,16 @@ def run(
     opened_device = Device(device, feature_level)
     for problem_location, problem in model.problems(opened_device.feature_level):
         raise problem_location.error(str(problem), problem.operator, problem.rule)
-    plan = schedule(model)
-    _check_memory(model, plan)
+    scheduled = schedule(model)
+    _check_memory(model, scheduled)
     log(f"Running on '{opened_device.name}'")
-    contents = {resource: allocate(resource, size) for resource, size in plan.sizes.items()}
+    contents = {resource: allocate(resource, size) for resource, size in scheduled.sizes.items()}
     operators = _compile_operators(model, opened_device, timing, explain, log)
-    for location, line in find_out_of_range_indices(plan, contents.__getitem__):
+    for location, line in find_out_of_range_indices(scheduled, contents.__getitem__):
         warn(f"{location}: {line}")
-    initial = _initial(plan, contents)
-    _try_bindings(plan, operators, contents, initial)
-    for step in plan.steps:
+    initial = _initial(scheduled, contents)
+    _try_bindings(scheduled, operators, contents, initial)
+    for step in scheduled.steps:
         if isinstance(step, PrintStep):
             _print(step, contents[step.resource], log)
         elif isinstance(step, WriteStep):
@@ -118,7 +118,7 @@ def run(
             timed(step.dispatchable.name, samples)
             for line in report(name, samples, timing):
                 log(line)
-    return _results(plan, contents)
+    return _results(scheduled, contents)
 
 
 def _compile_operators(
@@ -140,12 +140,12 @@ def _compile_operators(
     return operators
 
 
-def _check_memory(model: Model, plan: Schedule) -> None:
-    run_bytes, available = plan.bytes_needed, limits.available_memory()
+def _check_memory(model: Model, scheduled: Schedule) -> None:
+    run_bytes, available = scheduled.bytes_needed, limits.available_memory()
     if available is not None and run_bytes > available:
         amounts = f"{bytes_text(run_bytes)}, but {bytes_text(available)} are available"
-        largest = max(plan.sizes, key=lambda resource: plan.sizes[resource])
-        share = bytes_text(plan.sizes[largest])
+        largest = max(scheduled.sizes, key=lambda resource: scheduled.sizes[resource])
+        share = bytes_text(scheduled.sizes[largest])
         raise largest.location.error(f"the model's resources need {amounts}; this one needs {share}")
 
 
@@ -167,23 +167,23 @@ def allocate(resource: Resource, size: int) -> Array:
     return buffer
 
 
-def _initial(plan: Schedule, contents: _Contents) -> _Initial:
+def _initial(scheduled: Schedule, contents: _Contents) -> _Initial:
     """Copy the resources bound at initialization that a command overwrites."""
     return {
         (step.dispatchable.name, bound.resource): contents[bound.resource].copy()
-        for step in plan.steps
+        for step in scheduled.steps
         if isinstance(step, DispatchStep)
         for bound in step.inputs
-        if bound.initial and bound.resource in plan.written
+        if bound.initial and bound.resource in scheduled.written
     }
 
 
 def _try_bindings(
-    plan: Schedule, operators: Mapping[Dispatchable, CompiledOperator], contents: _Contents, initial: _Initial
+    scheduled: Schedule, operators: Mapping[Dispatchable, CompiledOperator], contents: _Contents, initial: _Initial
 ) -> None:
     """Bind every dispatch once before the first runs, so that binding errors surface before anything is written."""
     written: set[Resource] = set()
-    for step in plan.steps:
+    for step in scheduled.steps:
         if isinstance(step, DispatchStep):
             reads_values = has_host_values(step.dispatchable.desc)
             if not (reads_values and any(bound.resource in written for bound in step.inputs)):
@@ -251,9 +251,9 @@ def _write(step: WriteStep, buffer: Array, log: Callable[[str], object]) -> None
     log(f"Resource '{escape_controls(step.resource.name)}' written to '{escape_controls(str(step.target))}'")
 
 
-def _results(plan: Schedule, contents: _Contents) -> Mapping[str, Array]:
+def _results(scheduled: Schedule, contents: _Contents) -> Mapping[str, Array]:
     results = {}
-    for resource, (data_type, known_size, *_) in plan.contents.items():
+    for resource, (data_type, known_size, *_) in scheduled.contents.items():
         dtype = data_type.dtype if data_type else np.dtype(np.uint8)
         size = len(contents[resource]) if known_size is None else known_size
         results[resource.name] = contents[resource][: size // dtype.itemsize * dtype.itemsize].view(dtype)

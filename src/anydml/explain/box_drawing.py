@@ -114,8 +114,8 @@ def picture(section: Section, operand_number: int = 0, is_alone: bool = True) ->
         text.append(f"and {count_noun(len(section.tensors) - len(sheets), 'more tensor')}")
     if len(moves) > MAX_MOVES:
         text.append(f"and {count_noun(len(moves) - MAX_MOVES, 'more move')}")
-    about = "; ".join(f"#{k}: {sheet.tensor}" for k, sheet in sheets.items())
-    return svg(section.title, about, columns, [*parts, *lines], operand_number, is_alone, text=text)
+    description = "; ".join(f"#{k}: {sheet.tensor}" for k, sheet in sheets.items())
+    return svg(section.title, description, columns, [*parts, *lines], operand_number, is_alone, text=text)
 
 
 def _sheet(operand_number: int, sheet: TensorBox) -> Iterator[str]:
@@ -238,12 +238,12 @@ def _run_bytes(end: Access, move: Move) -> int:
 
 def _part(move: Move, colour: int, rectangle: Rectangle, depth: int) -> Iterator[str]:
     x, y, width, height = rectangle
-    about = f"<title>{escape(move)}</title>"
+    title = f"<title>{escape(move)}</title>"
     if depth:
-        yield f'<path class="cell f{colour}" d="{"".join(sides(rectangle, depth))}">{about}</path>'
+        yield f'<path class="cell f{colour}" d="{"".join(sides(rectangle, depth))}">{title}</path>'
     yield (
         f'<rect class="cell f{colour}" fill-opacity="{1 if depth else 0.7}" x="{x}" y="{y}" '
-        f'width="{width}" height="{height}">{about}</rect>'
+        f'width="{width}" height="{height}">{title}</rect>'
     )
 
 

@@ -124,8 +124,8 @@ def picture(section: Section, journeys: Journeys, operand_number: int = 0, is_al
             for writer, cells in itertools.groupby(range(grid.tensor.count), written.__getitem__):
                 drawn: list[str] = []
                 for cell in cells:
-                    about = f"{element(section, (k, cell))}{origins.get((k, cell), '')}"
-                    drawn += _box(grid, (k, cell), painted[k, cell], about)
+                    description = f"{element(section, (k, cell))}{origins.get((k, cell), '')}"
+                    drawn += _box(grid, (k, cell), painted[k, cell], description)
                     values.append(_value(grid, cell, painted[k, cell], journeys.labels.get((k, cell), "")))
                 if writer is not None and lines[writer]:
                     # Elements are grouped with their line, which is shown when the pointer is over them.
@@ -136,18 +136,18 @@ def picture(section: Section, journeys: Journeys, operand_number: int = 0, is_al
     overwritten = itertools.chain(*lines)
     drawing = [line for column, below, _ in parts for line in column.group(below)]
     drawing += [*overwritten, *(line for column, _, values in parts for line in column.group(values))]
-    about = "; ".join(f"#{k}: {tensor}" for k, tensor in enumerate(section.tensors))
+    description = "; ".join(f"#{k}: {tensor}" for k, tensor in enumerate(section.tensors))
     is_quiet = sum(tensor.count for tensor in section.tensors) > MAX_ARROWED or line_count > MAX_ARROWS
-    return svg(section.title, about, columns, drawing, operand_number, is_alone, is_quiet)
+    return svg(section.title, description, columns, drawing, operand_number, is_alone, is_quiet)
 
 
-def _box(grid: Grid, cell: Cell, colours: Sequence[int], about: str) -> Iterator[str]:
+def _box(grid: Grid, cell: Cell, colours: Sequence[int], description: str) -> Iterator[str]:
     """Draw an element's box, with a stripe for each further colour of a move that accesses it."""
     x, y = grid.corner(cell[1])
     fill = f" f{colours[0]}" if colours else ""
     yield (
         f'<rect class="cell{fill}" x="{x}" y="{y}" width="{grid.cell}" height="{HEIGHT}" '
-        f'data-c="{cell[0]}-{cell[1]}"><title>{escape(about)}</title></rect>'
+        f'data-c="{cell[0]}-{cell[1]}"><title>{escape(description)}</title></rect>'
     )
     for n, colour in enumerate(colours[1:], 1):
         left, right = (grid.cell * k // len(colours) for k in (n, n + 1))
@@ -222,10 +222,10 @@ def _lines(section: Section, grids: Sequence[Grid], run: Run, colour: int) -> It
         names = [" ".join(f"{operand}-{cell}" for operand, cell in cells) for cells in (source, destination)]
         by = " ".join(f"{operand}-{cell}" for operand, cell in run.indices)
         attributes = f' data-f="{names[0]}" data-t="{names[1]}"' + (f' data-i="{by}"' if by else "")
-        about = f"{element(section, source[0])} → {element(section, destination[0])}"
+        description = f"{element(section, source[0])} → {element(section, destination[0])}"
         if len(destination) > 1:
-            about += f", {count_noun(len(destination), 'element')}"
-        yield from arrow(start, end, colour, about, attributes, (leaves, enters))
+            description += f", {count_noun(len(destination), 'element')}"
+        yield from arrow(start, end, colour, description, attributes, (leaves, enters))
 
 
 def _colours(section: Section, runs: Sequence[Run]) -> list[int]:

@@ -84,12 +84,12 @@ def _groups(neighbours: Sequence[Sequence[int]]) -> Iterator[list[int]]:
     """Yield the connected components of a graph, each as a list of its nodes."""
     visited: set[int] = set()
     for k in range(len(neighbours)):
-        group, todo = [], [k]
-        while todo:
-            if (node := todo.pop()) not in visited:
+        group, pending = [], [k]
+        while pending:
+            if (node := pending.pop()) not in visited:
                 visited.add(node)
                 group.append(node)
-                todo += neighbours[node]
+                pending += neighbours[node]
         if group:
             yield group
 

@@ -111,9 +111,9 @@ def of_model(model: Model, device: str) -> Iterator[Section | str]:
 
     for location, problem in model.problems():
         raise location.error(str(problem), problem.operator, problem.rule)
-    todo = schedule(model)
-    contents = _first_contents(todo)
-    for step in todo.steps:
+    scheduled = schedule(model)
+    contents = _first_contents(scheduled)
+    for step in scheduled.steps:
         if isinstance(step, DispatchStep):
             desc = step.dispatchable.desc
             values = {}
@@ -202,10 +202,10 @@ def _view(buffer: Array, layout: Layout, dtype: np.dtype[Any]) -> Array:
     return np.ndarray(layout.sizes, dtype, buffer, 0, layout.strides)
 
 
-def _first_contents(todo: Schedule) -> dict[Any, Array]:
+def _first_contents(scheduled: Schedule) -> dict[Any, Array]:
     """Return the contents of small resources before the first dispatch."""
     contents: dict[Any, Array] = {}
-    for resource, size in todo.sizes.items():
+    for resource, size in scheduled.sizes.items():
         if size <= MAX_VALUES and len(contents) < MAX_SECTIONS:
             buffer = np.zeros(size, np.uint8)
             if resource.initializer is not None:

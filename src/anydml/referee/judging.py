@@ -132,10 +132,10 @@ def judge(
             rule=f"give at least {MIN_MEMORY >> 20} MiB, which an engine takes for its threads, or 0 for no limit",
         )
     cases = find_cases(Path(folder))
-    todo: queue.SimpleQueue[tuple[int, StoredCase]] = queue.SimpleQueue()
+    queued: queue.SimpleQueue[tuple[int, StoredCase]] = queue.SimpleQueue()
     for k, case in enumerate(cases):
-        todo.put((k, case))
-    run = _Run(engine, seconds, memory, todo, [None] * len(cases), progress)
+        queued.put((k, case))
+    run = _Run(engine, seconds, memory, queued, [None] * len(cases), progress)
     started = time.perf_counter()
     count = min(jobs or min(4, os.cpu_count() or 1), len(cases))
     threads = [threading.Thread(target=run.work, daemon=True) for _ in range(count)]
@@ -167,11 +167,11 @@ class _Run:
         engine: str,
         seconds: float,
         memory: int,
-        todo: queue.SimpleQueue[tuple[int, StoredCase]],
+        queued: queue.SimpleQueue[tuple[int, StoredCase]],
         verdicts: list[Verdict | None],
         progress: Callable[[int], None],
     ) -> None:
-        self.engine, self.seconds, self.memory, self.todo, self.verdicts = engine, seconds, memory, todo, verdicts
+        self.engine, self.seconds, self.memory, self.queued, self.verdicts = engine, seconds, memory, queued, verdicts
         self.version = self.error = ""
         self.restarts = self.done = 0
         self.undone: list[str] = []
@@ -182,7 +182,7 @@ class _Run:
         worker: Worker | None = None
         try:
             while not self.error:
-                k, stored = self.todo.get_nowait()
+                k, stored = self.queued.get_nowait()
                 if worker is None:
                     worker = Worker(self.engine, self.memory)
                     self.version = worker.version

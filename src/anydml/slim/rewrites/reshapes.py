@@ -206,13 +206,13 @@ class ReshapePushing(Rewrite):
             node_number for node_number, op in self._computing if self._axes.changed_inputs(op, change) is not None
         }
         while remaining:
-            group, todo = set[int](), [next(iter(remaining))]
-            while todo:
-                node_number = todo.pop()
+            group, pending = set[int](), [next(iter(remaining))]
+            while pending:
+                node_number = pending.pop()
                 if node_number in remaining:
                     remaining.remove(node_number)
                     group.add(node_number)
-                    todo += self._neighbours(node_number)
+                    pending += self._neighbours(node_number)
             is_smaller = True
             while is_smaller:
                 is_smaller = False

@@ -79,7 +79,7 @@ def _training(parts: list[str]) -> int:
     return 0
 
 
-def about(checkpoint: Checkpoint) -> list[str]:
+def remarks_on(checkpoint: Checkpoint) -> list[str]:
     """Return remarks on files that were opened singly: their part of a checkpoint, and the files that are left out."""
     remarks = beside_index(checkpoint) + left_out(checkpoint, checkpoint.other_objects)
     remarks += different_metadata([checkpoint])

@@ -150,12 +150,12 @@ def _pitches(group: MoveGroup, side: Side) -> Iterator[int]:
         return
     operands = group.operands(side)
     steps = {stride for move in group.moves for stride in end_of(move, side).strides}
-    sound = 0
+    pitch_count = 0
     for step in sorted(steps, reverse=True):
-        if sound == MAX_PITCHES:
+        if pitch_count == MAX_PITCHES:
             return
         if step > 1 and all(group.sizes[k] % step == 0 and group.moves_at(side, k, step) is not None for k in operands):
-            sound += 1
+            pitch_count += 1
             yield step
 
 
