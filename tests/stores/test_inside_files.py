@@ -403,6 +403,38 @@ def test_filters_that_h5py_alone_has(tmp_path_factory, data):
     np.testing.assert_array_equal(stores.open(folder / "x.h5/x").read(), elements)
 
 
+@settings(max_examples=20, deadline=None)
+@given(data=st.data())
+def test_strings_padded_in_each_way_of_hdf5(tmp_path_factory, data):
+    folder = tmp_path_factory.mktemp("strings")
+    padding = data.draw(st.sampled_from((h5py.h5t.STR_NULLTERM, h5py.h5t.STR_NULLPAD, h5py.h5t.STR_SPACEPAD)))
+    size, count = data.draw(st.integers(2, 5)), data.draw(st.integers(1, 7))
+    text, as_numpy = h5py.h5t.C_S1.copy(), h5py.h5t.C_S1.copy()
+    for string_type, ending in ((text, padding), (as_numpy, h5py.h5t.STR_NULLPAD)):
+        string_type.set_size(size)
+        string_type.set_strpad(ending)
+    is_record, creation = data.draw(st.booleans()), h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    strings = np.array([b" a", b"a b", b"", b"abcde", b"b "] * 2, f"S{size}")[:count]
+    elements, kind, memory = strings, text, as_numpy
+    if is_record:
+        elements = np.zeros(count, [("s", f"S{size}"), ("n", "<i4")])
+        elements["s"], elements["n"] = strings, range(count)
+        kind, memory = (h5py.h5t.create(h5py.h5t.COMPOUND, size + 4) for _ in range(2))
+        for record, member in ((kind, text), (memory, as_numpy)):
+            record.insert(b"s", 0, member)
+            record.insert(b"n", size, h5py.h5t.STD_I32LE)
+    if data.draw(st.booleans()):
+        creation.set_chunk((data.draw(st.integers(1, count)),))
+        if data.draw(st.booleans()):
+            creation.set_deflate(1)
+    with h5py.File(folder / "x.h5", "w") as file:
+        dataset = h5py.h5d.create(file.id, b"x", kind, h5py.h5s.create_simple((count,)), creation)
+        dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, elements, mtype=memory)
+    stores.rechunk(folder / "x.h5/x", folder / "y.zarr", (2,), zarr_format=2).run()
+    with h5py.File(folder / "x.h5") as file:
+        np.testing.assert_array_equal(zarr.open_array(folder / "y.zarr", mode="r")[...], file["x"][...])
+
+
 def test_numbers_in_other_forms_than_those_of_numpy_are_refused(tmp_path):
     integer, number = h5py.h5t.NATIVE_INT32.copy(), h5py.h5t.IEEE_F32LE.copy()
     integer.set_precision(24)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from anydml.files.location import Location, show
-from anydml.stores.formats.hdf5_chunks import CODEC, DecodedChunk, has_bytes_of_numpy
+from anydml.stores.formats.hdf5_chunks import CODEC, DecodedChunk, has_bytes_of_numpy, has_spaces
 from anydml.stores.formats.references import Object, Range, References
 from anydml.stores.formats.zarr_metadata import DIMENSIONS
 
@@ -149,7 +149,8 @@ def _dataset(data: Any, path: Path, attributes: Mapping[str, Any]) -> Iterator[t
         raise ValueError("lies in other files: copy its elements into this one by h5py")
     codecs, chunks = _codecs(data, dtype), _chunks(data)
     # Chunks that a filter does not shrink may be written without it.
-    is_decoded = codecs is None or any(chunk_info.filter_mask for chunk_info in chunks)
+    is_decoded = has_spaces(data.id.get_type()) or any(chunk_info.filter_mask for chunk_info in chunks)
+    is_decoded = is_decoded or codecs is None
     codecs = [CODEC] if is_decoded or codecs is None else codecs
     fill = np.zeros((), dtype) if data.fillvalue is None else np.asarray(data.fillvalue, dtype)
     shape = tuple(map(int, data.shape))
@@ -157,7 +158,7 @@ def _dataset(data: Any, path: Path, attributes: Mapping[str, Any]) -> Iterator[t
     is_last = bool(codecs) and codecs[-1]["id"] in ("zlib", "zstd", "blosc")
     yield ".zarray", _encode_document({
         "zarr_format": 2, "shape": [*shape], "chunks": [*chunk], "order": "C", "dimension_separator": ".",
-        "dtype": dtype.descr if dtype.names else dtype.str, "fill_value": _fill(fill),
+        "dtype": _descr(dtype), "fill_value": _fill(fill),
         "compressor": codecs.pop() if is_last else None, "filters": codecs or None,
     })  # fmt: skip
     axes = _axes(data)
@@ -168,7 +169,9 @@ def _dataset(data: Any, path: Path, attributes: Mapping[str, Any]) -> Iterator[t
     if data.chunks is None:
         offset, size = data.id.get_offset(), math.prod(shape) * dtype.itemsize
         name = ".".join("0" for _ in shape) or "0"
-        if offset is not None:
+        if is_decoded:
+            yield name, DecodedChunk(path, data.name, (0,) * len(shape), chunk, dtype.itemsize)
+        elif offset is not None:
             yield name, Range(path, offset, size)
         else:
             # Small datasets may be stored in their headers.
@@ -182,6 +185,14 @@ def _dataset(data: Any, path: Path, attributes: Mapping[str, Any]) -> Iterator[t
             yield chunk_number, DecodedChunk(path, data.name, first, chunk, dtype.itemsize)
         else:
             yield chunk_number, Range(path, base + chunk_info.byte_offset, chunk_info.size)
+
+
+def _descr(dtype: np.dtype[Any]) -> Any:
+    """Return a dtype in Zarr's terms, without what h5py notes about texts."""
+    if dtype.names is None:
+        return dtype.str
+    fields = [(name, dtype[name]) for name in dtype.names]
+    return [[name, _descr(field.base), *([[*field.shape]] if field.shape else [])] for name, field in fields]
 
 
 def _chunks(data: Any) -> list[Any]:

@@ -1,10 +1,11 @@
-"""HDF5 datasets whose bytes are not elements: h5py decodes chunks whose filters are not among numcodecs' codecs."""
+"""HDF5 datasets whose bytes are not elements: h5py reads what ends in spaces, or has filters that numcodecs lacks."""
 
 from __future__ import annotations
 
 import math
 import struct
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,13 +24,31 @@ def has_bytes_of_numpy(file_type: Any) -> bool:
     """Whether numbers of a type of HDF5 have the bytes of NumPy's; integers of 24 bits, for example, have not."""
     import h5py
 
+    numbers = (h5py.h5t.TypeIntegerID, h5py.h5t.TypeFloatID)
+    return all(not isinstance(leaf, numbers) or leaf == h5py.h5t.py_create(leaf.dtype) for leaf in _leaves(file_type))
+
+
+def has_spaces(file_type: Any) -> bool:
+    """Whether strings of a type of HDF5 end in spaces, as in Fortran, which NumPy would keep."""
+    import h5py
+
+    return any(
+        isinstance(leaf, h5py.h5t.TypeStringID) and leaf.get_strpad() == h5py.h5t.STR_SPACEPAD
+        for leaf in _leaves(file_type)
+    )
+
+
+def _leaves(file_type: Any) -> Iterator[Any]:
+    """Yield the types of which a type of HDF5 consists."""
+    import h5py
+
     if isinstance(file_type, h5py.h5t.TypeCompoundID):
-        members = range(file_type.get_nmembers())
-        return all(has_bytes_of_numpy(file_type.get_member_type(member)) for member in members)
-    if isinstance(file_type, (h5py.h5t.TypeEnumID, h5py.h5t.TypeArrayID)):
-        return has_bytes_of_numpy(file_type.get_super())
-    is_number = isinstance(file_type, (h5py.h5t.TypeIntegerID, h5py.h5t.TypeFloatID))
-    return not is_number or bool(file_type == h5py.h5t.py_create(file_type.dtype))
+        for member in range(file_type.get_nmembers()):
+            yield from _leaves(file_type.get_member_type(member))
+    elif isinstance(file_type, (h5py.h5t.TypeEnumID, h5py.h5t.TypeArrayID)):
+        yield from _leaves(file_type.get_super())
+    else:
+        yield file_type
 
 
 class DecodedChunk(NamedTuple):
