@@ -253,8 +253,12 @@ def test_numpys_arrays_before_dask_arrays_are_constants_as_those_after_them():
         assert isinstance(result, da.Array)
         np.testing.assert_array_equal(result.compute(), np.concatenate([np.asarray(each) for each in arrays]))
     np.testing.assert_array_equal(dml.stack([ARRAY, x], 1).compute(), np.stack([ARRAY, ARRAY], 1))
-    with pytest.raises(BindingError, match="gather: indices are a Dask array"):
-        dml.gather(ARRAY, da.from_array(INDICES))
+    for dtype in ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", ">i4"):
+        indices = da.from_array(INDICES.astype(dtype))
+        with pytest.raises(BindingError, match="gather: indices are a Dask array"):
+            dml.gather(ARRAY, indices)
+        with pytest.raises(BindingError, match="indices are a Dask array"):
+            dml.fuse(lambda x, indices: x[indices])(x, indices)
 
 
 def test_xarray_by_apply_ufunc():

@@ -74,9 +74,10 @@ def lazily(
             or a task of one element does not fit in ``anydml.memory``.
         FuseError: the function computes, branches on elements, writes to an argument, or calls an unknown function.
     """
-    from anydml.dask.graphs import lazy_array
+    from anydml.dask.graphs import LAZY_INDICES, lazy_array
 
     trace = Trace(name, TracedNdarray)
+    trace.lazy_indices = LAZY_INDICES
     inputs: list[Any] = []
 
     def trace_leaf(leaf: Any, path: str) -> Any:

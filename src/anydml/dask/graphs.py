@@ -35,6 +35,12 @@ MAX_TASK_CHUNKS = 4
 """Maximum memory of a task, in chunks of the input or of the result, whichever is larger."""
 
 
+LAZY_INDICES = (
+    "indices are a Dask array: their elements decide which chunks a task needs, so pass indices.compute()"
+)
+"""Why indices may not be a Dask array."""
+
+
 def lazy_array(name: str, composer: Composer, value: Value, dtype: np.dtype[Any], inputs: Sequence[Any]) -> Any:
     """Return the Dask array of a traced value.
 
@@ -63,8 +69,7 @@ def lazy_array(name: str, composer: Composer, value: Value, dtype: np.dtype[Any]
     def indices(operand: int) -> np.ndarray[Any, Any]:
         elements = constants.get(operand)
         if elements is None:
-            raise BindingError(f"{name}: indices are a Dask array: their elements decide which chunks a task needs, "
-                               "so pass indices.compute()", name)  # fmt: skip
+            raise BindingError(f"{name}: {LAZY_INDICES}", name)
         return elements
 
     layouts = [Layout.packed(tuple(map(int, array.shape)), array.dtype.itemsize) for array in inputs]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from anydml.errors import FuseIndexError
+from anydml.errors import BindingError, FuseIndexError
 from anydml.moves.arithmetic_sequences import is_arithmetic_sequence
 from anydml.moves.composer import SCRATCH
 from anydml.moves.index_runs import runs_of, select_runs
@@ -126,9 +126,12 @@ def check_dtype_of(indices: TracedArray) -> None:
 
     Raises:
         FuseError: the dtype is not supported.
+        BindingError: the indices are lazy.
     """
-    dtype = indices.element
+    dtype, trace = indices.element, indices.trace
     if dtype not in INDEX_DTYPES or not dtype.isnative:
+        if trace.lazy_indices and indices.value.pieces:
+            raise BindingError(f"{trace.name}: {trace.lazy_indices}", trace.name)
         names = "int32, int64, uint32 or uint64 in native byte order"
         raise with_needed_argument(
             fuse_error(f"indices among the arguments must be {names}, not {dtype}", FuseIndexError), indices

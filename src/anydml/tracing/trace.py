@@ -50,6 +50,7 @@ class Trace:
         assignable_arrays: the module of this name if the function may assign into arrays of its own; else None.
         replacements: the functions by which PyTorch's are replaced, each by one, so that `is` compares them.
         is_naming: whether a function on arrays got a text, a dtype or the like.
+        lazy_indices: what an error says of indices that have no elements before a result is computed; else empty.
         number_arguments: positions or keywords of arguments that are integer arrays without dimensions, by operand.
     """
 
@@ -68,6 +69,7 @@ class Trace:
         self.is_over = False
         self.assignable_arrays: Any = None
         self.is_naming = False
+        self.lazy_indices = ""
         self.replacements: dict[Any, Any] = {}
         self.unsigned: dict[str, int] = {}
         self.number_arguments: dict[int, int | str] = {}
