@@ -35,9 +35,7 @@ MAX_TASK_CHUNKS = 4
 """Maximum memory of a task, in chunks of the input or of the result, whichever is larger."""
 
 
-LAZY_INDICES = (
-    "indices are a Dask array: their elements decide which chunks a task needs, so pass indices.compute()"
-)
+LAZY_INDICES = "indices are a Dask array: their elements decide which chunks a task needs, so pass indices.compute()"
 """Why indices may not be a Dask array."""
 
 

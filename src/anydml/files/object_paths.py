@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self
 from urllib.parse import unquote
 
 from anydml.files.object_stores import first_line, store_of
@@ -49,7 +49,20 @@ class ObjectPath(_LocalPath):
     this name on this machine.
     """
 
-    __slots__ = ()
+    __slots__ = ("_held",)
+    _held: tuple[Any, str]
+
+    def held(self) -> Self:
+        """Return the path with its store, which paths below it share; otherwise each looks for settings again."""
+        path = type(self)(str(self))
+        path._held = self.store, self.key
+        return path
+
+    def __truediv__(self, name: Any) -> Self:
+        path = super().__truediv__(name)
+        if isinstance(name, str) and (held := getattr(self, "_held", None)) is not None:
+            path._held = held[0], f"{held[1]}/{name}"
+        return path
 
     def __str__(self) -> str:
         return ADDRESS_START.sub(lambda match: f"{match[1].lower()}://", super().__str__().replace("\\", "/"), count=1)
@@ -65,12 +78,17 @@ class ObjectPath(_LocalPath):
     @property
     def store(self) -> Any:
         """The store of obstore that holds all objects of this bucket, container or server."""
+        if (held := getattr(self, "_held", None)) is not None:
+            return held[0]
         scheme, _, host_and_key = str(self).partition("://")
         return store_of(scheme, host_and_key.partition("/")[0])
 
     @property
     def key(self) -> str:
         """The name of the object, or of the folder, in its store."""
+        held: tuple[Any, str] | None = getattr(self, "_held", None)
+        if held is not None:
+            return held[1]
         after_scheme = str(self).partition("://")[2].partition("/")[2]
         return unquote(after_scheme) if self.scheme.startswith("http") else after_scheme
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from anydml.errors import ModelError
 from anydml.files.addresses import Address
@@ -30,6 +30,10 @@ class PathInFile(Address):
 
     def __str__(self) -> str:
         return str(Path(*self.parts))
+
+    def held(self) -> Self:
+        """Return the path itself, since it has no store."""
+        return self
 
     @property
     def file(self) -> Path:

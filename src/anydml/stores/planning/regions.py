@@ -5,7 +5,8 @@ Arrays are addressed in bytes, in row-major order, whether they lie in one file 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -257,8 +258,12 @@ class RegionMap:
             constant_arrays.append(array)
             return len(regions) + len(constant_arrays)
 
-        def held_in(operand: int, box: Box) -> int:
-            return next(k for k, region in enumerate(regions) if _is_inside(InputBox(operand, box), region))
+        def held_in(operand: int, box_of_part: Callable[[], Box]) -> int:
+            numbers = [k for k, region in enumerate(regions) if region.operand == operand]
+            if len(numbers) == 1:
+                return numbers[0]
+            part_box = InputBox(operand, box_of_part())
+            return next(k for k in numbers if _is_inside(part_box, regions[k]))
 
         for part in parts:
             move, source = _move_of(part), _move_of(part).source
@@ -266,7 +271,7 @@ class RegionMap:
             if isinstance(part, Pick):
                 layout = self.inputs[part.operand]
                 for inner in self._boxes(part, cell_of):
-                    place = held_in(part.operand, inner.box)
+                    place = held_in(part.operand, partial(tuple, inner.box))
                     held_box, pitches = regions[place].box, arrays[place].strides
                     source = access_in_box(move.reads, move.sizes, layout, held_box, pitches, place)._replace(offset=0)
                     moves.append(part.cell_move(inner, to, held_box, pitches, source, added))
@@ -277,7 +282,7 @@ class RegionMap:
                 source = source._replace(operand=numbers[source.operand])
             elif isinstance(source, Access):
                 layout = self.inputs[source.operand]
-                place = held_in(source.operand, box_of(source, move, layout))
+                place = held_in(source.operand, partial(box_of, source, move, layout))
                 source = access_in_box(source, move.sizes, layout, regions[place].box, arrays[place].strides, place)
             moves.append(move._replace(destination=to, source=source))
         return moves, constant_arrays

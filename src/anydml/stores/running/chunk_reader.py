@@ -58,7 +58,8 @@ class ChunkReader:
         file: PlainFile | None = None,
     ) -> None:
         self._buffers = buffers
-        self.path, self.grid, self.span, self._file = store.path, store.layout, span, file
+        path = store.path.held() if isinstance(store.path, Address) else store.path
+        self.path, self.grid, self.span, self._file = path, store.layout, span, file
         self._is_elsewhere = isinstance(store.path, Address)
         self._word = word(store.dtype.itemsize)
         codec = self.grid.codec if self.grid.is_own else None

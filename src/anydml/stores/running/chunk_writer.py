@@ -39,7 +39,7 @@ class ChunkWriter:
 
     def __init__(self, target: ZarrTarget, folder: Path, scratch: Path, need: int) -> None:
         grid = target.layout
-        self.grid, self.folder = grid, folder
+        self.grid, self.folder = grid, folder.held() if isinstance(folder, Address) else folder
         self._coder = coder_of(grid.codec) if grid.is_own and grid.codec is not None else None
         self._metadata = target.metadata
         self._made: set[Path] = set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -46,9 +47,12 @@ def read_box(
             file.read(as_bytes(out[index]), offset)
         return
     with buffers.lent(length) as buffer:
-        read = np.lib.stride_tricks.as_strided(buffer.view(out.dtype), sizes[level:], layout.strides[level:])
+        read = np.ndarray(sizes[level:], out.dtype, buffer, strides=layout.strides[level:])
         for index, offset in _places(base, layout, box, level):
-            file.read(buffer.data, offset)
+            if isinstance(file, ObjectFile):
+                read = np.ndarray(read.shape, out.dtype, file.data_at(offset, length), strides=read.strides)
+            else:
+                file.read(buffer.data, offset)
             out[index] = read
 
 
@@ -76,7 +80,7 @@ def _places(base: int, layout: Layout, box: Box, level: int) -> Iterator[tuple[A
     """Return the index into the box, and the offset in the file, of each request."""
     outer = sizes_of(box)[:level]
     places = coordinate_offsets(base + offset_of(box, layout.strides), outer, layout.strides[:level])
-    return zip(((*index, ...) for index in np.ndindex(*outer)), places.tolist(), strict=True)
+    return zip(((*index, ...) for index in itertools.product(*map(range, outer))), places.tolist(), strict=True)
 
 
 class PlainWriter:
