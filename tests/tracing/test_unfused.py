@@ -274,6 +274,30 @@ class Referred:
     pass
 
 
+def shortened(batch, flags):
+    batch["rows"].pop()
+    batch.pop("last")
+    return [x.T if flag else x[1:] for x, flag in zip(batch["rows"], flags, strict=False)]
+
+
+def shortened_if_lists(batch, flags):
+    return shortened(batch, flags) if type(batch["rows"]) is list else []
+
+
+@compiled
+@pytest.mark.parametrize("function", [shortened, shortened_if_lists])
+@pytest.mark.parametrize("library", [np.asarray, torch.from_numpy], ids=["numpy", "torch"])
+def test_lists_and_dicts_of_the_caller_stay_unchanged(function, library):
+    fused, rng, x = dml.fuse(function), np.random.default_rng(2), library(X)
+    for _ in range(8):
+        rows, flags = [x, x, x], chosen(2, rng)
+        batch = {"rows": rows, "last": x}
+        for result, flag in zip(fused(batch, flags), flags, strict=True):
+            np.testing.assert_array_equal(result, X.T if flag else X[1:])
+        assert (len(rows), batch.keys()) == (3, {"rows", "last"})
+    assert fused.counts.unfused > 0
+
+
 @compiled
 def test_results_are_new_and_contiguous():
     def views(x, flags):

@@ -56,9 +56,10 @@ def _join(function: Callable[..., Any], arrays: Any = None, axis: Any = 0, *othe
 
 
 def joinable_views(tree: Any, is_joined: bool, is_writeable: bool) -> Any:
-    """Replace NumPy's arrays in a structure by views that this package joins, or that are read-only, or both."""
-    if not is_joined and is_writeable:
-        return tree
+    """Replace NumPy's arrays in a structure by views that this package joins, or that are read-only, or both.
+
+    Lists and dicts are copied, so that the function may change them, as in a trace.
+    """
     class_ = type(tree)
     if class_ is np.ndarray:
         return _view(tree, is_joined, is_writeable)
