@@ -371,6 +371,8 @@ def test_a_store_is_not_read_by_accident(tmp_path):
     x = stores.open(tmp_path / "x.npy")
     with pytest.raises(dml.BindingError, match="not converted implicitly"):
         np.asarray(x)
+    with pytest.raises(dml.BindingError, match="not converted implicitly"):
+        x[0]
     for call in (lambda store: dml.split(store, 2), dml.copy):
         with pytest.raises(dml.DescError, match="x is <store"):
             call(x)

@@ -542,8 +542,9 @@ def test_refused(tmp_path):
     zarr.open_group(str(tmp_path / "g.zarr"), mode="w").create_array("inside", shape=(2,), dtype="i4")
     with pytest.raises(ModelError, match=r"must be a Zarr array, not a group: name one of .inside. in it"):
         stores.open(tmp_path / "g.zarr")
-    with pytest.raises(BindingError, match="not converted implicitly"):
-        np.asarray(store)
+    for convert in (np.asarray, lambda array: array[0]):
+        with pytest.raises(BindingError, match="not converted implicitly"):
+            convert(store)
     for bad in ({"chunks": (0, 1, 1)}, {"chunks": (1, 1)}, {"codec": "rot13"}, {"codec": "zstd:x"}):
         with pytest.raises(ModelError):
             stores.create(tmp_path / "w.zarr", x.shape, x.dtype, **bad)

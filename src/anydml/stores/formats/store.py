@@ -225,6 +225,9 @@ class Store(StoredArray):
             f"{self!r} is an array in a file, and is not converted implicitly: call .read(), or pass it to a plan"
         )
 
+    def __getitem__(self, key: Any) -> NoReturn:
+        self.__array__()
+
     def __repr__(self) -> str:
         name = f" {self.name!r} of" if self.name else ""
         return f"<store{name} {str(self.path)!r}: {name_of(self.dtype)} {shape_in_elements(self.shape, self.dtype)}>"

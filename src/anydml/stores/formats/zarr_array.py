@@ -152,6 +152,9 @@ class ZarrStore(ZarrFolder):
             f"{self!r} is an array in a folder, and is not converted implicitly: call .read(), or pass it to a plan"
         )
 
+    def __getitem__(self, key: Any) -> NoReturn:
+        self.__array__()
+
     def __repr__(self) -> str:
         return f"<store {str(self.path)!r}: {name_of(self.dtype)} {self.shape} in chunks {self.chunks}>"
 
