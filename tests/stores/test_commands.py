@@ -109,7 +109,7 @@ def test_broken_layouts_end_in_one_clear_line(tmp_path, capsys):
     ("command", "said"),
     [
         ("stores missing", "missing: there is no such file or folder"),
-        ("stores .", 'name one of "bad.npy", "x.npy", "w" in it'),
+        ("stores .", 'name one of them, such as "bad.npy", "x.npy", "w"'),
         ("stores empty", "name a file, or a folder with files"),
         ("stores bad.npy", "anydml: bad.npy: is not a .npy file: "),
         ("stores text.txt", "or a Zarr array or group, also in .zip, .json (kerchunk), .h5, "),

@@ -281,6 +281,6 @@ def test_a_folder_of_checkpoints_names_them(kind, tmp_path):
         save_file(tensors, tmp_path / "x.safetensors")
         stores.reshard(tmp_path / "x.safetensors", folder, dcp=kind == "distributed").run()
     (tmp_path / "run" / "logs").mkdir()
-    with pytest.raises(ModelError, match=r'run: has no index .*: name one of "step10" in it'):
+    with pytest.raises(ModelError, match=r'run: has no index .*: name one of them, such as "step10"'):
         stores.reshard(tmp_path / "run", tmp_path / "out")
     assert {*stores.reshard(folder, tmp_path / "out").outputs.names.texts} == {*tensors}
