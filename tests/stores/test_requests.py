@@ -119,6 +119,8 @@ JOINED_AND_DIVIDED = [
     {}, {"shards": 8}, {"shards": 3}, {"ranks": 4}, {"ranks": 8}, {"ranks": {"fsdp": 8}}, {"ranks": {"fsdp": 3}},
     {"ranks": {"tp": 4, "fsdp": 2}}, {"ranks": {"tp": 2, "fsdp": 4}, "dcp": True},
     {"dtype": "fp32"}, {"dtype": "fp32", "ranks": 4}, {"dtype": "fp32", "shards": 3}, {"dtype": "fp8_e4m3"},
+    {"dtype": "fp32", "memory": "512MB"}, {"dtype": "fp32", "ranks": 4, "memory": "512MB"},
+    {"dtype": "fp32", "ranks": {"fsdp": 8}, "memory": "512MB"},
 ]  # fmt: skip
 
 
@@ -142,11 +144,26 @@ def test_several_files_are_joined_and_divided_by_long_requests(tmp_path, ranks):
     stores.reshard(tmp_path / "in", tmp_path / "ranks", ranks=ranks).run()
     for options in JOINED_AND_DIVIDED:
         totals = stores.reshard(tmp_path / "ranks", tmp_path / "out", **options).totals
-        # Half the memory of a thread holds less than 8 MiB of each of eight files, cast to four bytes an element.
-        limit = 350 if options.get("dtype") == "fp32" else MAX_REQUESTS_PER_GIB
+        # Half of a thread's 256 MB / 2 holds less than 8 MiB of each of eight files, cast to four bytes an element.
+        is_short_of_memory = options.get("dtype") == "fp32" and "memory" not in options
+        limit = 350 if is_short_of_memory else MAX_REQUESTS_PER_GIB
         assert 0 < totals.reads <= limit * size / 2**30, options
         assert 0 < totals.writes <= limit * size / 2**30, options
         assert not totals.bytes_read_again, options
+
+
+@pytest.mark.parametrize("mebibytes", [32, 48, 56])
+@pytest.mark.parametrize("ranks", [{"fsdp": 8}, {"tp": 8}], ids=str)
+def test_with_more_memory_large_tensors_of_several_files_are_cast_by_long_requests(tmp_path, mebibytes, ranks):
+    """Cast, a tensor is larger than a window that is not cast."""
+    names = [f"model.layers.{k}.mlp.{('up', 'down')[k % 2]}_proj.weight" for k in range(4)]
+    entries = [(name, (mebibytes << 8, 2048)[:: 1 - 2 * (k % 2)]) for k, name in enumerate(names)]
+    sparse(tmp_path / "x.safetensors", entries)
+    stores.reshard(tmp_path / "x.safetensors", tmp_path / "in", ranks=ranks).run()
+    for options in {}, {"ranks": 4}, {"ranks": {"fsdp": 8}}:
+        totals = stores.reshard(tmp_path / "in", tmp_path / "out", dtype="fp32", memory="512MB", **options).totals
+        assert totals.reads <= MAX_REQUESTS_PER_GIB * totals.bytes_read / 2**30, options
+        assert totals.writes <= MAX_REQUESTS_PER_GIB * totals.bytes_written / 2**30, options
 
 
 @pytest.mark.parametrize("other", ["whole", "ranks"])

@@ -70,7 +70,10 @@ def divide(
     """
     if max_output is not None:
         all_writers = (writers.of_outputs(places.size(writers.outputs) <= max_output) for writers in all_writers)
-    chosen = _divided(all_writers, places)
+    # Windows hold cast bytes, and requests are as long as what they read from files.
+    casts = [cast for cast in places.files if isinstance(cast, Cast)]
+    wider = max([1, *(cast.dtype.itemsize // cast.stored.itemsize for cast in casts)])
+    chosen = _divided(all_writers, places, max(MAX_WINDOW, min(wider * MAX_WINDOW, max_bytes)))
     if not chosen:
         return Divided([], {}, {}, np.empty(0, np.int64))
     outputs = np.concatenate([writers.outputs for (writers, _), _ in chosen])
@@ -79,9 +82,6 @@ def divide(
     # There may be a million rows, so columns that are not needed any more are freed or overwritten.
     del chosen
     files = max(np.unique(placed.written_files).size, np.unique(placed.read_files).size)
-    # Windows hold cast bytes, and requests are as long as what they read from files.
-    casts = [cast for cast in places.files if isinstance(cast, Cast)]
-    wider = max([1, *(cast.dtype.itemsize // cast.stored.itemsize for cast in casts)])
     width = min(max(MIN_WINDOW, wider * min(files * LONG_REQUEST, MAX_WINDOW)), max_bytes) // LINE * LINE
     placed, pieces = in_parts(placed, width, unit)
     window = windows_of(placed, pieces, width)
@@ -159,7 +159,7 @@ def _written(
         yield RowCopies(written, windows_number, copied._replace(to=copied.to - low), known_bytes, low)
 
 
-def _divided(all_writers: Iterable[Writers], places: Places) -> list[tuple[RowWriters, Numbers]]:
+def _divided(all_writers: Iterable[Writers], places: Places, max_window: int) -> list[tuple[RowWriters, Numbers]]:
     """Return writers of rows in tensors that are divided, and the number of the tensor of each output.
 
     A tensor is divided if its outputs are in several files, or if those of the file that it is read from are. One that
@@ -189,7 +189,7 @@ def _divided(all_writers: Iterable[Writers], places: Places) -> list[tuple[RowWr
     sizes = np.zeros(tensor.size, np.int64)
     for arrays in outputs:
         np.add.at(sizes, tensor[arrays], places.size(arrays))
-    is_divided |= read_from_several & (sizes <= MAX_WINDOW)
+    is_divided |= read_from_several & (sizes <= max_window)
     # Bytes between divided tensors, in all files, are read and written with the tensors.
     are_undivided = np.zeros(tensor.size, bool)
     for all_arrays in (inputs, outputs):
