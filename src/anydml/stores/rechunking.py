@@ -117,7 +117,7 @@ def rechunk(
         )
     if isinstance(store, Checkpoint):
         is_npz = path.suffix.lower() == ".npz"
-        advice = "take one out of it, as by unzip x.npz a.npy, or" if is_npz else "to write it in other files,"
+        advice = "name one of them, such as x.npz/a, or" if is_npz else "to write it in other files,"
         raise location.error(f"is a checkpoint, but rechunk takes arrays: {advice} use anydml reshard")
     store, casts = (store, []) if dtype is None else array_as("rechunk", store, dtype)
     index = _index(_by_axes(slices, store, location), store.shape, location)

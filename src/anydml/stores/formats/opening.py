@@ -56,8 +56,8 @@ def open(path: str | os.PathLike[str], follow: bool = True) -> Any:  # read as a
             never may, except for links into the cache of Hugging Face's hub.
 
     Returns:
-        A `Store` for a .npy file; a `ZarrStore` for a Zarr array; otherwise a `Checkpoint`, which maps the names of
-        tensors to `Store` objects.
+        A `Store` for a .npy file, or an array of a .npz file (``x.npz/a``); a `ZarrStore` for a Zarr array; otherwise a
+        `Checkpoint`, which maps the names of tensors to `Store` objects.
 
     Raises:
         ModelError: the path is none of these, cannot be read, or its header or index is broken.
@@ -80,6 +80,11 @@ def open(path: str | os.PathLike[str], follow: bool = True) -> Any:  # read as a
         raise location.error(f"is not a path: {error}") from None
     if is_folder:
         return open_zarr(located_path) if is_zarr(located_path) else _folder(located_path, location, follow)
+    if not is_file and located_path.parent.suffix.lower() == ".npz" and located_path.parent.is_file():
+        arrays = opened_file(located_path.parent)
+        if located_path.name not in arrays:
+            raise location.error(f"is not an array of the file, which has {names([*arrays])}")
+        return arrays[located_path.name]
     if not is_file:
         raise location.error("is not a file" if located_path.exists() else nothing_at(located_path))
     if located_path.name.lower().endswith(".npy"):
