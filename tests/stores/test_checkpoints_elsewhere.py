@@ -23,6 +23,7 @@ from anydml import stores
 from anydml.errors import BindingError, ModelError
 from anydml.files.addresses import Address
 from anydml.files.located import locate
+from anydml.stores.running.uploading import Upload
 
 pytest.importorskip("obstore", reason='obstore is not installed: pip install "anydml[remote]"')
 
@@ -199,6 +200,35 @@ def test_what_was_interrupted_while_it_was_sent_goes_on(bucket, model, tmp_path,
     assert sent[-1] == "model.safetensors.index.json"
     assert stores.verify(model, bucket) is None
     assert os.listdir(tmp_path / "scratch") == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="locks")
+def test_of_two_processes_that_send_the_same_output_the_second_is_refused(bucket, model, tmp_path, monkeypatch):
+    sent, copy_from, ended = [], Address.copy_from, []
+
+    def slow(self, path):
+        sent.append(self.name)
+        time.sleep(0.05)
+        return copy_from(self, path)
+
+    monkeypatch.setattr(Address, "copy_from", slow)
+    uploads = [Upload(locate("test", bucket), tmp_path) for _ in range(2)]
+    shutil.copytree(model, uploads[0].local_path)
+
+    def send(upload):
+        try:
+            upload.send()
+        except ModelError as error:
+            ended.append(str(error))
+
+    threads = [threading.Thread(target=send, args=(upload,)) for upload in uploads]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(ended) == 1
+    assert "exists already" in ended[0]
+    assert sorted(sent) == sorted(each.name for each in model.iterdir())
 
 
 KILLED = """

@@ -15,6 +15,7 @@ from anydml.files.multipart import PartedUploads, why_restarted
 from anydml.files.object_paths import PART_BYTES
 from anydml.stores.formats.model_files import INDEX, METADATA
 from anydml.stores.formats.store import state_of
+from anydml.stores.running.journal import lock
 from anydml.text import count_noun
 
 Sent = tuple[list[int], str | None, list[Any] | None]
@@ -95,7 +96,12 @@ class Upload:
         Raises:
             ModelError: a file cannot be uploaded; another call continues with this file.
         """
-        self.check_free()
+        # Another process that sends the same output ends first, and then the address is taken.
+        with lock(self.local_path.parent, False):
+            self.check_free()
+            self._send()
+
+    def _send(self) -> None:
         location = Location(str(self.to))
         entries = [self.local_path, *self.local_path.rglob("*")]
         files = [entry for entry in entries if entry.is_file()]
