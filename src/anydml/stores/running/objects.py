@@ -38,23 +38,10 @@ class ObjectFile:
         """
         if not view:
             return
-        self._check(len(view), *self.path.read_into(view, offset))
-
-    def data_at(self, offset: int, length: int) -> memoryview:
-        """Return the bytes from an offset on, as they came.
-
-        Raises:
-            OSError: as in `read`.
-            ModelError: as in `read`.
-        """
-        data, size = self.path.read_range(offset, offset + length)
-        self._check(length, len(data), size)
-        return data
-
-    def _check(self, wanted: int, count: int, size: int) -> None:
+        count, size = self.path.read_into(view, offset)
         if self._size not in (None, size):
             raise Location(str(self.path)).error(f"is {size} bytes now, but was {self._size} when it was opened")
-        if count != wanted:
+        if count != len(view):
             raise Location(str(self.path)).error("has become shorter since it was opened")
 
     def read_runs(self, buffer: Array, starts: Numbers, lengths: Numbers, offset: int) -> None:

@@ -49,10 +49,7 @@ def read_box(
     with buffers.lent(length) as buffer:
         read = np.ndarray(sizes[level:], out.dtype, buffer, strides=layout.strides[level:])
         for index, offset in _places(base, layout, box, level):
-            if isinstance(file, ObjectFile):
-                read = np.ndarray(read.shape, out.dtype, file.data_at(offset, length), strides=read.strides)
-            else:
-                file.read(buffer.data, offset)
+            file.read(buffer.data, offset)
             out[index] = read
 
 
