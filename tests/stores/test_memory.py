@@ -9,8 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from s3_server import s3_server
 from stores import memory_child
 from stores.test_opening import written
+
+from anydml import stores
 
 CHILD = Path(__file__).with_name("memory_child.py")
 
@@ -78,6 +81,21 @@ def coded(tmp_path_factory):
 def test_codecs_take_at_most_60_megabytes_more(coded, kind, memory):
     child = [sys.executable, str(CHILD), kind, str(memory)]
     done = subprocess.run(child, cwd=coded, capture_output=True, text=True, timeout=500, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < memory + 60_000_000
+
+
+def test_requests_to_addresses_hold_no_more_than_was_given(tmp_path):
+    """134 MB in chunks of 8 MiB, of which many come at once: a response must not be in memory beside its buffer."""
+    pytest.importorskip("zarr", reason="zarr-python is not installed: pip install 'anydml[stores]'")
+    pytest.importorskip("obstore", reason="obstore is not installed: pip install 'anydml[remote]'")
+    memory = 84_000_000
+    with s3_server():
+        for size, rows in (("small", 32), ("large", 256)):
+            np.save(tmp_path / "x.npy", np.arange(rows * 512 * 256, dtype="f4").reshape(rows, 512, 256))
+            stores.rechunk(tmp_path / "x.npy", f"s3://bucket/{size}.zarr", [16, 512, 256], codec="none").run()
+        child = [sys.executable, str(CHILD), "address", str(memory)]
+        done = subprocess.run(child, capture_output=True, text=True, timeout=500, check=False)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < memory + 60_000_000
 
