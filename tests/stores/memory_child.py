@@ -26,7 +26,7 @@ def plan_of(kind, memory, size):
     """A plan over the large files, or over small ones of the same kind."""
     options = {"memory": memory, "overwrite": True}
     if kind == "address":
-        return stores.rechunk(f"s3://bucket/{size}.zarr", "s3://bucket/o.zarr", [64, 512, 16], codec="none", **options)
+        return stores.rechunk(f"s3://bucket/{size}.zarr", "s3://bucket/o.zarr", [8, 1024, 256], codec="none", **options)
     if kind in CODED:
         return stores.rechunk(f"{kind}.zarr", "o.zarr", **CODED[kind], shards=(), **options)
     if kind == "row":
