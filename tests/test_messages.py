@@ -29,7 +29,7 @@ S = T("FLOAT32", [6])
         (lambda: T("spam", [1]), ", INT64"),
         (lambda: dml.FeatureLevel.parse("21"), "; did you mean 2_1?"),
         (lambda: PaddingMode.parse("REFLECT"), "; did you mean REFLECTION?"),
-        (lambda: dml.Device("gpu"), "'cuda' and 'cuda:1' on an NVIDIA GPU"),
+        (lambda: dml.Device("gpu"), "'cuda' and 'cuda:1' on a GPU"),
         (lambda: dml.gather(X, [1], out_of_range="raise"), "out_of_range is 'raise'; it must be 'error' or 'clamp'"),
         (lambda: dml.gather(X, [1.5]), " are float64, but must be integers of at most 64 bits: convert them first"),
         (lambda: dml.gather(X, [2**64]), " are object, but must be integers of at most 64 bits: convert them first"),

@@ -10,7 +10,7 @@ import os
 
 
 class AnydmlError(ValueError):
-    """Base class of anydml's exceptions: one `except` for whatever anydml refuses.
+    """Base class of anydml's exceptions. Wrong types and indices also raise Python's own, as functions say.
 
     Args:
         message: one line: operator, field, values, and how to fix the call.
@@ -57,7 +57,7 @@ class DescTypeError(DescError, TypeError):
 
 
 class BindingError(AnydmlError):
-    """A buffer does not fit its tensor, or overlaps where it must not. Nothing was written.
+    """A buffer, or an option such as the memory of a plan, does not fit, or buffers overlap. Nothing was written.
 
     Examples:
         >>> x = np.arange(4)

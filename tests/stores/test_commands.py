@@ -123,7 +123,7 @@ def test_broken_layouts_end_in_one_clear_line(tmp_path, capsys):
         ("reshard w out --shard-size 0", "such as 5GB"),
         (
             "reshard w out --tp 4",
-            "divided evenly among 4 ranks: use 3 or 6 ranks; or in a layout, slice it",
+            "divided evenly among 4 ranks: 3 or 6 could share it; or in a layout, slice it",
         ),
         (
             "reshard w out --layout l.toml",

@@ -217,6 +217,14 @@ def test_mistakes(capsys, arguments, words):
     assert (code, words in err, len(err.splitlines())) == (2, True, 1)
 
 
+@pytest.mark.parametrize("text", ["{}", "[1]", "notes", '{"anydml": "1", "tasks": []}', ""])
+def test_a_file_that_is_no_plan_is_not_replaced(text):
+    Path("plan.json").write_text(text)
+    with pytest.raises(AnydmlError, match=r"plan.json: exists, and is not a plan of tasks: name another file"):
+        planned()
+    assert (Path("plan.json").read_text(), left()) == (text, [])
+
+
 def test_plans_of_other_versions_and_of_files_are_refused():
     _, found = planned()
     for change, words in (

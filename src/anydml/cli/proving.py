@@ -125,7 +125,7 @@ def lines(proof: Proof) -> Iterator[str]:
             yield f"    {run.note}{condition}"
         elif run.output:
             amount = (
-                "differs by more than rounding" if math.isinf(run.error)
+                "differs in shape, or by more than rounding" if math.isinf(run.error)
                 else f"is off by {run.error:.0f} units in the last place of its largest number"
             )  # fmt: skip
             yield f'    output "{run.output}"{condition}: {amount}'

@@ -30,7 +30,7 @@ def open_engine(device: str) -> Engine:
     """
     package = ENGINES.get(device.partition(":")[0])
     if package is None:
-        known = "'cpu', 'numpy' and 'reference' run on the processor, 'cuda' and 'cuda:1' on an NVIDIA GPU"
+        known = "'cpu', 'numpy' and 'reference' run on the processor, 'cuda' and 'cuda:1' on a GPU"
         hint = "" if "gpu" in device.lower() else did_you_mean(device, ENGINES)
         raise ValueError(f"unknown device {device!r}: {known}{hint}")
     engine: Engine = import_module(package).open_engine(device)

@@ -60,7 +60,7 @@ def plan_tasks(
         The plan.
 
     Raises:
-        ModelError: as in `rechunk`, or an output exists.
+        ModelError: as in `rechunk`, or an output exists, or the file exists and is not such a plan.
         BindingError: as in `rechunk`, or neither the source nor the target is in chunks.
 
     Examples:
@@ -87,7 +87,8 @@ def plan_tasks(
     plan.blocking = plan.blocking.divided(count)
     work = _work_digest(plan)
     groups = _groups(plan, tasks or min(count, len(plan.blocks)) or 1)
-    digest = _digest_in(written, work, groups) or f"{plan.digest()}-{uuid.uuid4().hex}"
+    document = _document_in(location, written)
+    digest = _digest_in(document, work, groups) or f"{plan.digest()}-{uuid.uuid4().hex}"
     report = {"anydml": __version__, "digest": digest, "work": work, "source": paths[0], "target": paths[1]}
     part = written.with_name(f".{written.name}.anydml-part")
     try:
@@ -228,13 +229,28 @@ def _bytes_inside(folder: Path) -> int:
     return sum(os.stat(Path(root, name)).st_size for root, _, files in os.walk(folder) for name in files)
 
 
-def _digest_in(file: Path, work: str, groups: Sequence[range]) -> str | None:
-    """Return the digest in the file if the file has the same plan and tasks, some of which may have run; else None."""
+def _document_in(location: Location, file: Path) -> Any:
+    """Return the plan in a file, which a new one replaces; None if there is no file.
+
+    Raises:
+        ModelError: the file is not a plan.
+    """
     try:
         document = json.loads(file.read_bytes())
+        _ = document["anydml"], document["digest"], document["tasks"]
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        raise location.error("exists, and is not a plan of tasks: name another file, or remove it first") from None
+    return document
+
+
+def _digest_in(document: Any, work: str, groups: Sequence[range]) -> str | None:
+    """Return the digest of a plan if it has the same work and tasks, some of which may have run; else None."""
+    try:
         is_same = document["work"] == work and [range(*task["blocks"]) for task in document["tasks"]] == groups
         return str(document["digest"]) if is_same else None
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+    except (ValueError, LookupError, TypeError):
         return None
 
 

@@ -64,7 +64,6 @@ def verify(
 
     Examples:
         >>> from anydml import stores
-        >>> np.save("w.npy", np.ones((4, 2), "f4"))
         >>> for name, value in ("a", 1), ("b", 2):
         ...     np.save("w.npy", np.array([[1, 1], [1, value]], "f4"))
         ...     files = stores.create(f"{name}.safetensors", shape={"w": [2, 2]}, dtype="float32")

@@ -80,8 +80,8 @@ class Axis:
                 raise ModelError(
                     f"{show(name)} has shape {[*shape]}, and its axis {self.axis} cannot be divided "
                     f"evenly among {count_noun(ranks // copies, 'rank')}: "
-                    f"use {near_divisors(section_size, ranks // copies)} ranks; or in a layout, slice it to a multiple "
-                    "of the ranks, or give all of it to each by replicate = true"
+                    f"{near_divisors(section_size, ranks // copies)} could share it; or in a layout, slice it to a "
+                    "multiple of the ranks, or give all of it to each by replicate = true"
                 )
             rank_size = section_size // (ranks // copies)
             intervals.append((start + rank // copies * rank_size, rank_size))
