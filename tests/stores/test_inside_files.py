@@ -2,6 +2,7 @@
 
 import base64
 import json
+import math
 import shutil
 import zipfile
 
@@ -433,6 +434,26 @@ def test_strings_padded_in_each_way_of_hdf5(tmp_path_factory, data):
     stores.rechunk(folder / "x.h5/x", folder / "y.zarr", (2,), zarr_format=2).run()
     with h5py.File(folder / "x.h5") as file:
         np.testing.assert_array_equal(zarr.open_array(folder / "y.zarr", mode="r")[...], file["x"][...])
+
+
+@pytest.mark.parametrize(("padding", "rest"), [("NULLTERM", b"\0zz"), ("SPACEPAD", b"   "), ("NULLPAD", b"\0\0\0")])
+def test_strings_with_anything_after_their_end(tmp_path, padding, rest):
+    """Contiguous, as C and Fortran write them: single strings, and more than fit in the memory."""
+    string_type = h5py.h5t.C_S1.copy()
+    string_type.set_size(8)
+    string_type.set_strpad(getattr(h5py.h5t, f"STR_{padding}"))
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        for name, shape in (("scalar", ()), ("few", (2, 3)), ("many", (1500, 1000))):
+            strings = np.tile(np.frombuffer(b"ab cd" + rest, "V8"), math.prod(shape)).reshape(shape)
+            dataset = h5py.h5d.create(file.id, name.encode(), string_type, h5py.h5s.create_simple(shape))
+            dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, strings, mtype=string_type)
+    memory = "40MB" if padding == "NULLPAD" else "10MB"
+    stores.rechunk(tmp_path / "x.h5", tmp_path / "y.zarr", memory=memory).run()
+    group = zarr.open_group(tmp_path / "y.zarr", mode="r")
+    with h5py.File(tmp_path / "x.h5") as file:
+        for name, dataset in file.items():
+            np.testing.assert_array_equal(group[name][...], np.asarray(dataset[...], "S8"))
+            np.testing.assert_array_equal(group[name][...], np.full(dataset.shape, b"ab cd", "S8"))
 
 
 def test_numbers_in_other_forms_than_those_of_numpy_are_refused(tmp_path):

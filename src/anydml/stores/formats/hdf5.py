@@ -14,7 +14,14 @@ from typing import Any
 import numpy as np
 
 from anydml.files.location import Location, show
-from anydml.stores.formats.hdf5_chunks import CODEC, DecodedChunk, has_bytes_of_numpy, has_spaces
+from anydml.stores.formats.hdf5_chunks import (
+    CODEC,
+    DecodedChunk,
+    chunk_shape,
+    decoded_chunks,
+    has_bytes_of_numpy,
+    has_other_padding,
+)
 from anydml.stores.formats.references import Object, Range, References
 from anydml.stores.formats.zarr_metadata import DIMENSIONS
 
@@ -149,12 +156,12 @@ def _dataset(data: Any, path: Path, attributes: Mapping[str, Any]) -> Iterator[t
         raise ValueError("lies in other files: copy its elements into this one by h5py")
     codecs, chunks = _codecs(data, dtype), _chunks(data)
     # Chunks that a filter does not shrink may be written without it.
-    is_decoded = has_spaces(data.id.get_type()) or any(chunk_info.filter_mask for chunk_info in chunks)
+    is_decoded = has_other_padding(data.id.get_type()) or any(chunk_info.filter_mask for chunk_info in chunks)
     is_decoded = is_decoded or codecs is None
     codecs = [CODEC] if is_decoded or codecs is None else codecs
     fill = np.zeros((), dtype) if data.fillvalue is None else np.asarray(data.fillvalue, dtype)
     shape = tuple(map(int, data.shape))
-    chunk = tuple(data.chunks or (max(1, size) for size in shape))
+    chunk = tuple(data.chunks or chunk_shape(shape, dtype.itemsize, is_decoded))
     is_last = bool(codecs) and codecs[-1]["id"] in ("zlib", "zstd", "blosc")
     yield ".zarray", _encode_document({
         "zarr_format": 2, "shape": [*shape], "chunks": [*chunk], "order": "C", "dimension_separator": ".",
@@ -170,7 +177,7 @@ def _dataset(data: Any, path: Path, attributes: Mapping[str, Any]) -> Iterator[t
         offset, size = data.id.get_offset(), math.prod(shape) * dtype.itemsize
         name = ".".join("0" for _ in shape) or "0"
         if is_decoded:
-            yield name, DecodedChunk(path, data.name, (0,) * len(shape), chunk, dtype.itemsize)
+            yield from decoded_chunks(DecodedChunk(path, data.name, (), chunk, dtype.itemsize), shape)
         elif offset is not None:
             yield name, Range(path, offset, size)
         else:

@@ -1,4 +1,4 @@
-"""HDF5 datasets whose bytes are not elements: h5py reads what ends in spaces, or has filters that numcodecs lacks."""
+"""HDF5 datasets whose bytes are not elements: h5py reads strings that are padded otherwise, and filters of its own."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from anydml.errors import ModelError
 CODEC = {"id": "zlib", "level": 1}
 """The codec in the metadata of such datasets, with which they are also written by default."""
 
+MAX_CHUNK = 1 << 20
+
 MAX_STORED = 0xFFFF
 """Maximum size in bytes of a block of a zlib stream that is not compressed."""
 
@@ -28,12 +30,12 @@ def has_bytes_of_numpy(file_type: Any) -> bool:
     return all(not isinstance(leaf, numbers) or leaf == h5py.h5t.py_create(leaf.dtype) for leaf in _leaves(file_type))
 
 
-def has_spaces(file_type: Any) -> bool:
-    """Whether strings of a type of HDF5 end in spaces, as in Fortran, which NumPy would keep."""
+def has_other_padding(file_type: Any) -> bool:
+    """Whether strings end in spaces, as in Fortran, or in a NUL with anything after it, which NumPy would keep."""
     import h5py
 
     return any(
-        isinstance(leaf, h5py.h5t.TypeStringID) and leaf.get_strpad() == h5py.h5t.STR_SPACEPAD
+        isinstance(leaf, h5py.h5t.TypeStringID) and leaf.get_strpad() != h5py.h5t.STR_NULLPAD
         for leaf in _leaves(file_type)
     )
 
@@ -74,12 +76,12 @@ class DecodedChunk(NamedTuple):
 
         try:
             with h5py.File(self.path, "r") as file:
-                elements = file[self.name][
-                    tuple(slice(first, first + size) for first, size in zip(self.start, self.shape, strict=True))
-                ]
+                box = tuple(slice(first, first + size) for first, size in zip(self.start, self.shape, strict=True))
+                elements, dtype = file[self.name][box], file[self.name].dtype
         except (KeyError, RuntimeError) as error:
             raise ModelError(f"{self.path}/{self.name}: cannot be read by h5py: {str(error)[:200]}") from None
-        padded = np.zeros(self.shape, elements.dtype)
+        # A single string comes without its padding.
+        padded = np.zeros(self.shape, dtype)
         padded[tuple(map(slice, elements.shape))] = elements
         stream = _stored(padded.tobytes())
         return stream[-stop:] if start is None else stream[start:stop]
@@ -88,6 +90,26 @@ class DecodedChunk(NamedTuple):
         """See `Range.length`."""
         size = math.prod(self.shape) * self.itemsize
         return 6 + size + 5 * math.ceil(size / MAX_STORED)
+
+
+def chunk_shape(shape: tuple[int, ...], itemsize: int, is_decoded: bool) -> tuple[int, ...]:
+    """Return the shape of a contiguous dataset's chunks: one, or of about `MAX_CHUNK` bytes each if it is decoded."""
+    sizes = [max(1, size) for size in shape]
+    for axis in range(len(sizes) if is_decoded else 0):
+        sizes[axis] = min(sizes[axis], max(1, MAX_CHUNK // (itemsize * math.prod(sizes[axis + 1 :]))))
+    return tuple(sizes)
+
+
+def decoded_chunks(like: DecodedChunk, shape: tuple[int, ...]) -> Iterator[tuple[str, DecodedChunk]]:
+    """Yield the chunks of a contiguous dataset by their Zarr names.
+
+    Args:
+        like: a chunk, whose start is replaced.
+        shape: the shape of the dataset.
+    """
+    for index in np.ndindex(*(-(-size // step) for size, step in zip(shape, like.shape, strict=True))):
+        start = tuple(number * step for number, step in zip(index, like.shape, strict=True))
+        yield ".".join(map(str, index)) or "0", like._replace(start=start)
 
 
 def _stored(data: bytes) -> bytes:
