@@ -14,7 +14,7 @@ _OTHER_NAMES = {
     "dml.join(arrays, axis=0), or dml.stack(arrays) for 1-D arrays": "vstack row_stack",
     "dml.join(arrays, axis=1), or axis=0 for 1-D arrays": "hstack",
     "dml.join(arrays, axis=2) for 3-D arrays": "dstack",
-    "dml.join(arrays, axis=1), or dml.stack(arrays, axis=1) for 1-D arrays": "column_stack",
+    "dml.stack(arrays, axis=1), or dml.join(arrays, axis=1) for 2-D arrays": "column_stack",
     "dml.stack(arrays, axis)": "pack",
     "dml.split(x, sections, axis)": "chunk",
     "dml.split(x, sizes, axis), by sizes and not by cut points": "tensor_split array_split split_with_sizes split_v",

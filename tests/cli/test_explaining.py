@@ -101,5 +101,5 @@ def test_what_does_not_move_has_no_picture(explain, tmp_path):
     path.write_text('{"resources": {}, "dispatchables": {}, "commands": []}')
     assert explain(path) == (0, "Nothing moves.\n", "")
     code, _, err = explain(path, "--svg", tmp_path / "a.svg")
-    assert (code, err) == (2, f"anydml: {path}: there is no picture: nothing moves\n")
+    assert (code, err) == (2, f"anydml: {path}: there is no picture: Nothing moves.\n")
     assert [*tmp_path.iterdir()] == [path]

@@ -58,7 +58,7 @@ def explain(
             explanation = explain_model(loaded)
         explanation.title = model
     if svg is not None and not explanation.sections:
-        raise ModelError(f"{model}: there is no picture: {'; '.join(explanation.notes) or 'nothing moves'}")
+        raise ModelError(f"{model}: there is no picture: {'; '.join(explanation.notes)}")
     for target in filter(None, (html, svg)):
         explanation.save(target)
         print_status(escape_controls(f"'{model}' is explained in '{target}'"))

@@ -238,7 +238,7 @@ def _document_in(location: Location, file: Path) -> Any:
     try:
         document = json.loads(file.read_bytes())
         _ = document["anydml"], document["digest"], document["tasks"]
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         raise location.error("exists, and is not a plan of tasks: name another file, or remove it first") from None
