@@ -135,14 +135,15 @@ def test_mistakes_are_one_line_and_exit_2(x, capsys, arguments, said):
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_an_array_of_a_npz_is_named(x, capsys, save):
-    save("x.npz", a=x, b=np.asfortranarray(x))
+    save("x.npz", **{"a": x, "b": np.asfortranarray(x), "layer/kernel": x})
     code, _, err = run(capsys, "rechunk", "x.npz", "y.npy")
     assert (code, err.count("\n")) == (2, 1)
     assert "name one of them, such as x.npz/a, or use anydml reshard" in err
     code, _, err = run(capsys, "rechunk", "x.npz/c", "y.npy")
-    assert (code, err.strip()) == (2, 'anydml: x.npz/c: is not an array of the file, which has "a", "b"')
+    assert (code, err.strip()) == (2, 'anydml: x.npz/c: is not an array of the file, which has "a", "b", "layer/kernel"')
     assert not os.path.exists("y.npy")
-    for name in "ab":
+    os.mkdir("layer")
+    for name in ("a", "b", "layer/kernel"):
         assert run(capsys, "rechunk", f"x.npz/{name}", f"{name}.npy")[0] == 0
         np.testing.assert_array_equal(np.load(f"{name}.npy"), x)
 

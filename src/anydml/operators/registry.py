@@ -18,7 +18,7 @@ from anydml.operators.function import RECORDED, Function
 T = TypeVar("T")
 
 SHARED = (
-    *("__init__", "base", "desc_text", "element", "enums", "function", "grids", "index_tuples", "problem", "readers"),
+    *("base", "desc_text", "element", "enums", "function", "grids", "index_tuples", "problem", "readers"),
     *("registry", "rule", "scalars", "shared_rules", "split_join", "types", "unsupported"),
 )
 """The modules of this folder that have no operators."""
@@ -34,7 +34,8 @@ MODULES = {item.split()[-1]: module for _, module, _, items in _LINES for item i
 for _file_name in sorted(os.listdir(_FOLDER)):
     _stem = _file_name.removesuffix(".py")
     _module = f"{__package__}.{_stem}"
-    if _stem != _file_name and _stem not in SHARED and _module not in MODULES.values():
+    _is_operator = _stem != _file_name and not _stem.startswith("_") and _stem not in SHARED
+    if _is_operator and _module not in MODULES.values():
         for _name, _value in vars(import_module(_module)).items():
             _is_desc = isinstance(_value, type) and issubclass(_value, OperatorDesc) and hasattr(_value, "OPERATOR")
             if (_is_desc or _name in RECORDED) and _value.__module__ == _module:

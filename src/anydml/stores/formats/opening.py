@@ -80,11 +80,12 @@ def open(path: str | os.PathLike[str], follow: bool = True) -> Any:  # read as a
         raise location.error(f"is not a path: {error}") from None
     if is_folder:
         return open_zarr(located_path) if is_zarr(located_path) else _folder(located_path, location, follow)
-    if not is_file and located_path.parent.suffix.lower() == ".npz" and located_path.parent.is_file():
-        arrays = opened_file(located_path.parent)
-        if located_path.name not in arrays:
-            raise location.error(f"is not an array of the file, which has {names([*arrays])}")
-        return arrays[located_path.name]
+    for parent in () if is_file else located_path.parents:
+        if parent.suffix.lower() == ".npz" and parent.is_file():
+            arrays, array_name = opened_file(parent), located_path.relative_to(parent).as_posix()
+            if array_name not in arrays:
+                raise location.error(f"is not an array of the file, which has {names([*arrays])}")
+            return arrays[array_name]
     if not is_file:
         raise location.error("is not a file" if located_path.exists() else nothing_at(located_path))
     if located_path.name.lower().endswith(".npy"):
