@@ -140,7 +140,8 @@ def test_an_array_of_a_npz_is_named(x, capsys, save):
     assert (code, err.count("\n")) == (2, 1)
     assert "name one of them, such as x.npz/a, or use anydml reshard" in err
     code, _, err = run(capsys, "rechunk", "x.npz/c", "y.npy")
-    assert (code, err.strip()) == (2, 'anydml: x.npz/c: is not an array of the file, which has "a", "b", "layer/kernel"')
+    message = 'anydml: x.npz/c: is not an array of the file, which has "a", "b", "layer/kernel"'
+    assert (code, err.strip()) == (2, message)
     assert not os.path.exists("y.npy")
     os.mkdir("layer")
     for name in ("a", "b", "layer/kernel"):
