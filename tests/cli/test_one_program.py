@@ -60,7 +60,7 @@ def words(name, make):
     ending = ENDINGS.get(name, ".onnx" if {"slim", "prove", "onnx portable"} & {name} else ".npy")
     arguments = name.split()
     for parameter in command.params:
-        if isinstance(parameter, click.Argument) and name != "cases":
+        if isinstance(parameter, click.Argument) and name not in ("cases", "ops"):
             is_read = parameter in READERS[name]
             arguments.append(make(f"in{ending}") if is_read else {"manifest": "out.json"}.get(name, "out.zarr"))
     if name in ("onnx portable", "slim"):
@@ -162,7 +162,7 @@ def test_every_option_has_a_help_and_every_path_is_checked(name):
     for parameter in command.params:
         assert isinstance(parameter, click.Argument) or parameter.help, parameter
         assert type(parameter.type) is not click.Path, parameter
-        if isinstance(parameter, click.Argument) and name != "cases":
+        if isinstance(parameter, click.Argument) and name not in ("cases", "ops"):
             assert isinstance(parameter.type, (LocalPath, AnyPath)), parameter
 
 

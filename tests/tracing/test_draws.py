@@ -85,6 +85,8 @@ DRAWS = {
     "a method": Crop().crop,
     "a partial": functools.partial(lambda by, x: x[by.integers(30) :], GENERATOR),
     "a fused function": dml.fuse(from_(drawn_by_a_helper)),
+    "a vectorized function": from_(functools.partial(np.vectorize(lambda _: GENERATOR.integers(30)), 0)),
+    "an array of objects": from_(functools.partial(lambda by: by[1].integers(30), np.array([None, GENERATOR]))),
 }
 
 
@@ -497,6 +499,13 @@ def test_modules_with_clocks_have_their_other_functions():
         return x[datetime.timedelta(days=2).days : len(os.path.join("a", "b"))]
 
     assert dml.fuse(named)(X).tolist() == named(X).tolist()
+
+
+def test_draws_of_a_universal_function_are_not_frozen():
+    """numpy.frompyfunc hides its function, so that nothing says what it draws from."""
+    universal = np.frompyfunc(lambda _: GENERATOR.integers(1 << 40), 1, 1)
+    fused = dml.fuse(lambda x: (x[1:], np.full(2, universal(0), "i8")))
+    assert len({int(fused(X)[1][0]) for _ in range(4)}) == 4
 
 
 def test_draws_outside_the_function_are_no_matter():

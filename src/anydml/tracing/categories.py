@@ -133,11 +133,11 @@ _DICT_VIEWS = tuple(map(type, ({}.keys(), {}.values(), {}.items())))
 _CONTAINER_TYPES = (list, tuple, dict, set, frozenset, collections.deque, types.MappingProxyType, *_DICT_VIEWS)
 
 _WRAPPER_TYPES = (types.MethodType, types.MethodWrapperType, partial, functools._lru_cache_wrapper, property,
-             cached_property, classmethod, staticmethod)  # fmt: skip
+             cached_property, classmethod, staticmethod, np.vectorize)  # fmt: skip
 
 _UNSTEADY_TYPES = (contextvars.ContextVar, threading.local, weakref.ref)
 
-_WRAPPED_ATTRIBUTES = ("__self__", "__func__", "__wrapped__", "func", "args", "keywords", "fget")
+_WRAPPED_ATTRIBUTES = ("__self__", "__func__", "__wrapped__", "func", "args", "keywords", "fget", "pyfunc")
 
 
 def referents_of(wrapper: Any) -> list[Any]:

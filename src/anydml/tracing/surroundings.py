@@ -194,6 +194,8 @@ class Surroundings:
     def _visit_array(self, array: Any, label: str) -> None:
         if array.nbytes <= MAX_BYTES:
             self.surrounding_values.note_content(array.tobytes, label)
+        if array.dtype.hasobject and array.size <= MAX_ITEMS:
+            self._waiting += [(item, label) for item in array.flat]
         if type(array) is not np.ndarray:
             self._visit_object(array, label)
 
@@ -236,6 +238,9 @@ class Surroundings:
         if wrapped is not None and not is_of_a_library(wrapped):
             self._waiting.append((wrapped, label))
             self._add_user_attributes(value, label)
+        elif isinstance(value, np.ufunc) and value.__name__.endswith(" (vectorized)"):
+            # numpy.frompyfunc hides its function.
+            self.unsteady = label
 
     def _add_user_attributes(self, value: Any, label: str) -> None:
         """Note the attributes that users set on a function or on its wrapper."""
