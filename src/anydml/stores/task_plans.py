@@ -233,14 +233,16 @@ def _document_in(location: Location, file: Path) -> Any:
     """Return the plan in a file, which a new one replaces; None if there is no file.
 
     Raises:
-        ModelError: the file is not a plan.
+        ModelError: the file cannot be read, or is not a plan.
     """
     try:
         document = json.loads(file.read_bytes())
         _ = document["anydml"], document["digest"], document["tasks"]
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+    except OSError as error:
+        raise location.error(f"cannot be read: {error.strerror or error}") from None
+    except (ValueError, LookupError, TypeError, RecursionError):
         raise location.error("exists, and is not a plan of tasks: name another file, or remove it first") from None
     return document
 
