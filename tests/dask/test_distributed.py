@@ -1,7 +1,6 @@
 """Fused functions, rechunk and reshard on a cluster of two processes."""
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -82,14 +81,11 @@ def address(client):
 
 def test_rechunk_gives_its_blocks_to_a_cluster(client, x):
     pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
-    first = ["rechunk", "x.npy", "x.zarr", "--chunks", "7,90,8", "--codec", "zstd", "--memory", "200kB"]
+    first = ["rechunk", "x.npy", "x.zarr", "-q", "--chunks", "7,90,8", "--codec", "zstd", "--memory", "200kB"]
     # In a process of its own, which has no client yet.
     first = [sys.executable, "-m", "anydml", *first, "--scheduler", address(client)]
     ended = subprocess.run(first, check=False, capture_output=True, text=True)
-    # On a busy machine lines say how far the work is.
-    said = [line for line in ended.stderr.splitlines() if not re.match(r"rechunk: plans: |.*% .* left", line)]
-    assert (ended.returncode, said) == (0, [])
-    assert "written to 'x.zarr'" in ended.stdout
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
     for target in ("y.zarr", "y.npy"):
         # Too little memory for chunks to be decoded once: each worker keeps those that it decoded.
         plan = stores.rechunk("x.zarr", target, permute=(2, 0, 1), memory="100kB")
