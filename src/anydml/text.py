@@ -128,8 +128,12 @@ def escape_controls(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
-def parse_size(size: int | str) -> int:
+def parse_size(size: int | str, name: str = "") -> int:
     """Return bytes, from their number or a string: ``"256MB"`` is 256·10⁶, ``"256MiB"`` 256·2²⁰.
+
+    Args:
+        size: the number or string.
+        name: the function and the argument, such as ``"reshard: memory"``, for errors.
 
     Raises:
         BindingError: the size is neither.
@@ -138,5 +142,6 @@ def parse_size(size: int | str) -> int:
         return size
     match = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*([KMGT]?I?B|)\s*", str(size).upper())
     if match is None or match[2] not in _UNITS:
-        raise BindingError(f"{str(size)[:60]!r} is not a size: write a number of bytes, or for example 256MB or 1GiB")
+        text = f"{str(size)[:60]!r} is not a size: write a number of bytes, or for example 256MB or 1GiB"
+        raise BindingError(f"{name}: {text}" if name else text)
     return int(float(match[1]) * _UNITS[match[2]])

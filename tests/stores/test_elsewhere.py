@@ -244,7 +244,7 @@ def test_no_traceback(s3, local, capsys):
     for name, wrong in {
         f"{s3.folder}/none": "there is no such file or folder",
         f"{s3.folder}/none.npy": "there is no such file or folder",
-        f"{s3.folder}/x.txt": "is not a file that anydml reads: expected .npy",
+        f"{s3.folder}/x.txt": "is not a file of arrays: expected .npy",
         f"{s3.folder}/b.npy": "is not a .npy file",
         "s3://nobucket/x": "404",
         "s3://name:secret@bucket/x": "has a name or password",

@@ -87,7 +87,7 @@ def test_a_group_in_a_zip_store(tmp_path, capsys):
     assert [line.split()[0] for line in out.splitlines()[:2]] == ["u", "deep/t"]
     for source, target, said in (
         ("x.zip/none", "z", "there is no such file or folder"),
-        ("x.zip/notes.txt", "z", "is not a file that anydml reads: expected .npy"),
+        ("x.zip/notes.txt", "z", "is not a file of arrays: expected .npy"),
         ("y/u", "x.zip/z", "x.zip, which is only read"),
         ("y/u", "x.zip", "exists already"),
     ):

@@ -77,7 +77,7 @@ def lazy_array(name: str, composer: Composer, value: Value, dtype: np.dtype[Any]
     packed = Layout.packed(value.sizes, value.element_size)
     hint = "convert the Dask arrays by .compute(), and pass the results"
     mapping = RegionMap(program, len(inputs), packed, layouts, indices, hint)
-    limit = parse_size(dask.config.get("anydml.memory", MEMORY))
+    limit = parse_size(dask.config.get("anydml.memory", MEMORY), "Dask's setting anydml.memory")
     needs, groups, output_bounds = _within_memory(name, mapping, grids, limit)
     declared = [(composer.operand(INPUT + k).name, array.dtype) for k, array in enumerate(inputs)]
     builder = ChunkBuilder(name, mapping, output_bounds, grids, declared, np.dtype(dtype), constants)

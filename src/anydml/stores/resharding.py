@@ -126,7 +126,7 @@ def change_of(trace: Trace, layout: str | os.PathLike[str] | None) -> tuple[Chan
     Raises:
         ModelError: the file cannot be read, or is not a layout.
     """
-    path = None if layout is None else Path(path_text(trace.composer.name, layout))
+    path = None if layout is None else Path(path_text(f"{trace.composer.name}: layout", layout))
     if path is not None and path.suffix.lower() == ".py":
         function, axes = read_python(path)
         return lambda tensors: apply_python(trace, tensors, function, path), Axes(axes)

@@ -99,7 +99,7 @@ def memory_of(name: str, memory: int | str) -> int:
     Raises:
         BindingError: the memory is not enough.
     """
-    size = parse_size(memory)
+    size = parse_size(memory, f"{name}: memory")
     if size < MIN_MEMORY:
         raise BindingError(f"{name}: memory is {bytes_text(size)}, but must be at least {bytes_text(MIN_MEMORY)}")
     return size

@@ -104,7 +104,7 @@ def plan_checkpoint(
     name = composer.name
     out, upload = _place_of(name, output, scratch)
     check_output(out, placement is not None or dcp, inputs)
-    is_file, max_bytes = is_one_file(out), parse_size(shard_size)
+    is_file, max_bytes = is_one_file(out), parse_size(shard_size, f"{name}: shard_size")
     if not max_bytes:
         raise ModelError(f"{name}: shard_size must be the bytes of a file, such as 5GB, not 0")
     check_shards(name, shards, out, is_whole=not (is_file or dcp or placement is not None))
@@ -187,7 +187,7 @@ def _place_of(
         return Path(path_text(name, output)), None
     if scratch is None:
         raise Location(str(out)).error("is an address: name a folder with room for it by --scratch DIR (scratch=)")
-    upload = Upload(out, Path(path_text(name, scratch)))
+    upload = Upload(out, Path(path_text(f"{name}: scratch", scratch)))
     return upload.local_path, upload
 
 

@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from anydml.errors import ModelError
+from anydml.errors import FuseError, ModelError
 from anydml.files.location import Location, show
 from anydml.stores.checkpoints.axis import Axis
 from anydml.stores.checkpoints.composed import ComposedTensors, together, without_unread_sources
 from anydml.stores.checkpoints.patterns import Pattern
 from anydml.stores.formats.block_types import is_of_blocks
+from anydml.tracing.refusing import COMPUTE_OUTSIDE
 from anydml.tracing.trace import Trace
 from anydml.tracing.traced_results import Result, results_of
 
@@ -95,6 +96,9 @@ def _error_in_file(location: Location, path: Path, error: BaseException) -> Mode
     """Return an error in the file, with its line."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     line_text = f"line {lines[-1]}: " if lines else ""
+    if isinstance(error, FuseError) and error.reason and lines:
+        # There is no fused function, and the line is named already.
+        return location.error(f"{line_text}{error.reason.removesuffix(f': {COMPUTE_OUTSIDE}')}")
     text = " ".join(str(error).split())[:500]
     return location.error(
         f"{line_text}{text if type(error).__module__ == 'anydml.errors' else f'{type(error).__name__}: {text}'}"

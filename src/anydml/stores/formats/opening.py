@@ -302,6 +302,4 @@ def _read_indexed(index: Path, location: Location) -> Checkpoint:
     return merged
 
 
-_NOT_READ = (
-    f"is not a file that anydml reads: expected .npy, {', '.join(READERS)} or {INDEX[1:]}, or a Zarr array or group"
-)
+_NOT_READ = f"is not a file of arrays: expected .npy, {', '.join(READERS)} or {INDEX[1:]}, or a Zarr array or group"

@@ -54,7 +54,7 @@ class BasePlan:
         self.name = program.name
         self.inputs: Sequence[Any] = tuple(inputs)
         self.outputs: Sequence[Any] = outputs if isinstance(outputs, Targets) else _as_columns(outputs)
-        self.memory = parse_size(memory)
+        self.memory = parse_size(memory, f"{self.name}: memory")
         self.overwrite, self.folder, self.other_files = overwrite, folder, dict(other_files or {})
         self.resumed, self.already_complete = 0, False
         self.remarks: list[str] = []
