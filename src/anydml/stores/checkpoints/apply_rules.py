@@ -95,7 +95,13 @@ def _change(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule) -
         return [CHANGES[rule.action](composer, name, tensor, rule)]
     if rule.action is Action.SPLIT:
         axis, count = _axis(fields["axis"], tensor, name, location), len(rule.value)
-        sizes = fields.get("sizes") or [tensor.shape[axis] // count] * count
+        sizes = fields.get("sizes")
+        if not sizes and tensor.shape[axis] % count:
+            raise location.error(
+                f"cuts axis {axis} of {show(name)}, of shape {list(tensor.shape)}, into {count} equal parts, "
+                f"but {tensor.shape[axis]} elements do not divide into these: give sizes"
+            )
+        sizes = sizes or [tensor.shape[axis] // count] * count
         if len(sizes) != count or min(sizes) < 0 or sum(sizes) != tensor.shape[axis]:
             problem = f"which add up to {sum(sizes)}, not {tensor.shape[axis]}"
             problem = "one of which is negative" if min(sizes) < 0 else problem

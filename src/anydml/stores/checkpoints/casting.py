@@ -110,7 +110,7 @@ def array_as(name: str, store: Any, dtype_name: Any) -> tuple[Store, list[str]]:
     """
     location = Location(str(store.path))
     if not isinstance(store, Store):
-        raise location.error("is a Zarr array, but dtype applies to .npy files only: leave it out")
+        raise location.error("is a Zarr array, whose dtype is kept: leave dtype out, or cast after writing a .npy file")
     try:
         # As in PyTorch, float has 32 bits.
         order = None if str(dtype_name).lower() in SHORT else np.dtype(dtype_name)
