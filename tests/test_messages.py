@@ -41,6 +41,7 @@ S = T("FLOAT32", [6])
             "out[0] is a numpy.int64: out must be an array in memory",
         ),
         (lambda: dml.split(X, 2, out=3), "split: out is an int: out must be a list of arrays, one per part"),
+        (lambda: dml.split(X, 2, out={1, 2}), "split: out is a set: out must be a list of arrays, one per part"),
         (lambda: dml.join([X, X.astype("f4")]), "arrays[1] is float32, but arrays[0] is int64: convert one of them"),
         (lambda: dml.where(X > 1, X, X.astype("f4")), "y is float32, but x is int64: convert one of them"),
         (lambda: dml.split(X, [1, 4]), ": if these are NumPy's cut points, the sizes are [1, 3, 2]"),

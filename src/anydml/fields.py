@@ -69,6 +69,9 @@ def is_bool(value: Any) -> bool:
     return isinstance(value, bool) or str(getattr(value, "dtype", "")).endswith("bool")
 
 
+UNORDERED = str, bytes, set, frozenset, dict
+"""Types that can be iterated, but are not lists of integers or arrays."""
+
 LIST = "a list of integers"
 ONE_OR_LIST = f"an integer or {LIST}"
 
@@ -130,11 +133,11 @@ def items_of(name: str, field: str, values: Any, requirement: str = LIST) -> tup
     """Return the items of a sequence, unchecked.
 
     Raises:
-        DescTypeError: `values` is not a sequence, or is a string.
+        DescTypeError: `values` is not a sequence, or is a string, or a set or dict, whose order callers seldom mean.
     """
     check_length(name, field, values)
     try:
-        if not isinstance(values, str | bytes):
+        if not isinstance(values, UNORDERED):
             return tuple(values)
     except TypeError:
         if type(values) is int and requirement == LIST:

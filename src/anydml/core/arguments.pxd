@@ -39,11 +39,12 @@ cdef extern from "numpy/arrayobject.h":
 cdef extern from *:
     """
     #include <numpy/arrayobject.h>
+    #include <string.h>
     static inline int anydml_has_heap_type(PyObject *x) { return PyType_HasFeature(Py_TYPE(x), Py_TPFLAGS_HEAPTYPE); }
     /* Plain bytes and structures, but not registered dtypes such as bfloat16, which have the same kind. */
     static int anydml_is_opaque(PyObject *descr) {
         PyArray_Descr *d = (PyArray_Descr *)descr;
-        return d->kind == 'V' && d->type_num < NPY_USERDEF;
+        return strchr("VSUMm", d->kind) && d->type_num < NPY_USERDEF;
     }
     static int anydml_is_extended(PyObject *descr) {
         return PyTypeNum_ISUSERDEF(((PyArray_Descr *)descr)->type_num);

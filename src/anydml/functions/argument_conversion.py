@@ -10,7 +10,7 @@ import numpy as np
 from anydml.arrays import ArrayAdapter, read_argument
 from anydml.arrays.receive import adapter_of, check_host, check_place
 from anydml.errors import BindingError, DescError
-from anydml.fields import LIST, ONE_OR_LIST, check_length
+from anydml.fields import LIST, ONE_OR_LIST, UNORDERED, check_length
 from anydml.memory import device_array
 from anydml.memory.device_array import DeviceArray, as_array
 from anydml.operators.element import Element
@@ -72,6 +72,8 @@ def check_out_list(name: str, out: Any) -> None:
         return
     try:
         len(out), iter(out)
+        if isinstance(out, UNORDERED):
+            raise TypeError
     except TypeError:
         raise BindingError(
             f"{name}: out is {a(type(out).__name__)}", name, "out", "out must be a list of arrays, one per part"

@@ -85,12 +85,17 @@ def _scalar(value: Any, dtype: np.dtype[Any]) -> Any:
     if dtype.subdtype:
         are_several = isinstance(value, (list, tuple)) or getattr(value, "ndim", 0) > 0
         return [_scalar(part, dtype) for part in value] if are_several else _scalar(value, dtype.base)
-    if type(value) in (int, complex, bool) or dtype.kind == "O":
+    if dtype.kind == "O":
+        return value
+    if rank := getattr(value, "ndim", 0):
+        raise ValueError(f"it has {rank} dimension{'s' * (rank > 1)}: pass one element of it")
+    if dtype.kind in "SUVMm" and dtype.isbuiltin != 2 and not dtype.names:
+        _check_kept(value, dtype)
+        return value
+    if type(value) in (int, complex, bool):
         return value
     if type(value) is float:
         return _without_fraction(value, dtype)
-    if rank := getattr(value, "ndim", 0):
-        raise ValueError(f"it has {rank} dimension{'s' * (rank > 1)}: pass one element of it")
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
         if value.requires_grad and torch.is_grad_enabled():
@@ -125,6 +130,31 @@ def _without_fraction(value: Any, dtype: np.dtype[Any]) -> Any:
     return value
 
 
+def _check_kept(value: Any, dtype: np.dtype[Any]) -> None:
+    """Check that NumPy would not cut off a part of a text, of bytes, or of a time.
+
+    Raises:
+        TypeError: the value is a time where the elements are differences, or the reverse, or a number with a fraction.
+        ValueError: the value would be cut off.
+    """
+    kind = np.asarray(value).dtype.kind
+    if dtype.kind in "Mm" and kind not in "biuSUTO" + dtype.kind:
+        raise TypeError(f"pass a {'datetime' if dtype.kind == 'M' else 'timedelta'}")
+    if kind in "biu" and dtype.kind not in "SU":
+        # Larger integers would wrap.
+        np.int64(int(value))
+        return
+    exact, stored = np.array(value, dtype.kind), np.array(value, dtype)
+    if dtype.kind == "V":
+        is_kept = exact.itemsize <= stored.itemsize
+    elif dtype.kind in "SU":
+        is_kept = bool(exact == stored)
+    else:
+        is_kept = bool(stored.astype(exact.dtype) == exact or (np.isnat(stored) and np.isnat(exact)))
+    if not is_kept:
+        raise ValueError(f"it would be stored as {stored[()]!r}")
+
+
 def _check_extended(value: Any, stored: Any, dtype: np.dtype[Any]) -> None:
     """Check that ml_dtypes stored a number: it wraps integers, and makes numbers out of range infinite or NaN.
 
@@ -137,7 +167,8 @@ def _check_extended(value: Any, stored: Any, dtype: np.dtype[Any]) -> None:
         pairs = [(getattr(complex(value), part), getattr(complex(stored), part)) for part in ("real", "imag")]
     for number, stored_number in [(float(x), float(y)) for x, y in pairs]:
         is_wrapped = number_class == "i" and stored_number != math.trunc(number)
-        if is_wrapped or math.isfinite(number) != math.isfinite(stored_number):
+        classes = [(math.isinf(x), math.isnan(x)) for x in (number, stored_number)]
+        if is_wrapped or classes[0] != classes[1]:
             raise OverflowError(f"it would be stored as {stored}")
 
 
