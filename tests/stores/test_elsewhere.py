@@ -72,6 +72,12 @@ def local(tmp_path, monkeypatch):
     return tmp_path
 
 
+FILES = {
+    "npy": (".npy", np.save), "npy in other order": (".npy", np.save), "npz": (".npz", np.savez),
+    "npz in other order": (".npz", np.savez_compressed),
+}  # fmt: skip
+
+
 def array(shape=(35, 22), dtype="f4"):
     return np.random.default_rng(5).integers(-99, 99, shape).astype(dtype)
 
@@ -95,9 +101,9 @@ def put(url, content):
     obstore.put(path.store, path.key, content)
 
 
-def npy(x):
+def saved(save, x):
     file = io.BytesIO()
-    np.save(file, x)
+    save(file, x)
     return file.getvalue()
 
 
@@ -108,13 +114,14 @@ def said(capsys, *words):
     return ended.value.code or 0, found.out, found.err
 
 
-@pytest.mark.parametrize("way", [*WAYS, "npy", "npy in other order"])
+@pytest.mark.parametrize("way", [*WAYS, *FILES])
 def test_sources(s3, local, way):
     x, memory = array(), "200kB"
     url = f"{s3.folder}/x"
-    if way.startswith("npy"):
-        url += ".npy"
-        put(url, npy(np.asfortranarray(x) if "other" in way else x))
+    if way in FILES:
+        suffix, save = FILES[way]
+        put(url + suffix, saved(save, np.asfortranarray(x) if "other" in way else x))
+        url += suffix + "/arr_0" * (suffix == ".npz")
     else:
         written(url, x, **WAYS[way])
     assert (stores.open(url).read() == x).all()
@@ -122,12 +129,11 @@ def test_sources(s3, local, way):
     assert (zarr.open_array("y.zarr")[...] == x[3:30:2][::-1].T).all()
     stores.rechunk(url, "y.npy", memory=memory).run()
     assert (np.load("y.npy") == x).all()
-    if way != "npy in other order":
-        assert stores.verify(url, "y.npy", memory="1MB") is None
-        y = x.copy()
-        y[20, 3] += 1
-        np.save("y.npy", y)
-        assert "[20, 3]" in stores.verify("y.npy", url)
+    assert stores.verify(url, "y.npy", memory="1MB") is None
+    y = x.copy()
+    y[20, 3] += 1
+    np.save("y.npy", y)
+    assert "[20, 3]" in stores.verify("y.npy", url)
 
 
 def test_missing_chunks_are_fill_values(s3, local):
@@ -175,7 +181,7 @@ def test_refused_requests_are_repeated(s3, local):
 
 def test_reads_are_merged(s3, local):
     """Rows that lie close to each other are read at once."""
-    put(f"{s3.folder}/c/x.npy", npy(array((500, 100))))
+    put(f"{s3.folder}/c/x.npy", saved(np.save, array((500, 100))))
     s3.count()
     stores.rechunk(f"{s3.folder}/c/x.npy", "y.npy", slices=":,10:20").run()
     assert (np.load("y.npy") == array((500, 100))[:, 10:20]).all()
@@ -204,10 +210,10 @@ def test_changed_sources(s3, local):
     x = array()
     for name in "x", "x.npy":
         url = f"{s3.folder}/{name}"
-        put(url, npy(x)) if name.endswith("npy") else written(url, x)
+        put(url, saved(np.save, x)) if name.endswith("npy") else written(url, x)
         plan = stores.rechunk(url, f"y-{name}.npy")
         chunk = url if name.endswith("npy") else f"{url}/c/0/0"
-        put(chunk, npy(x + 1))
+        put(chunk, saved(np.save, x + 1))
         with pytest.raises(BindingError, match="has changed since it was opened"):
             plan.run()
         assert [*local.iterdir()] == []

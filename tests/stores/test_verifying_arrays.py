@@ -343,3 +343,23 @@ def test_records_whose_fields_have_other_byte_orders_are_compared(tmp_path):
         changed["b"] = 8
         again[7:8] = changed
         assert "differs at [7]" in str(stores.verify(tmp_path / "two", tmp_path / "three"))
+
+
+@pytest.mark.parametrize("orders", [("C", "C"), ("C", "F"), ("F", "F")])
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_arrays_of_npz_files_are_compared_in_each_order(tmp_path, save, orders):
+    x = np.random.default_rng(0).standard_normal((5, 6, 7))
+    y = x.copy()
+    y[3, 1, 6] = 2
+    ordered = [np.asarray(x, order=orders[0]), np.asarray(x, order=orders[1]), np.asarray(y, order=orders[1])]
+    save(tmp_path / "x.npz", **dict(zip("abc", ordered, strict=True)))
+    np.save(tmp_path / "b.npy", ordered[1])
+    np.save(tmp_path / "c.npy", ordered[2])
+    a, b, c = (tmp_path / "x.npz" / name for name in "abc")
+    for same, changed in ((b, c), (tmp_path / "b.npy", tmp_path / "c.npy")):
+        assert stores.verify(a, same) is None
+        assert stores.verify(same, a) is None
+        assert stores.verify(a, changed) == f"the array differs at [3, 1, 6]: {x[3, 1, 6]} and 2.0"
+        assert stores.verify(changed, a) == f"the array differs at [3, 1, 6]: 2.0 and {x[3, 1, 6]}"
+    with pytest.raises(ModelError, match='is not an array of the file, which has "a", "b", "c"'):
+        stores.verify(a, tmp_path / "x.npz" / "d")

@@ -61,8 +61,8 @@ def verify(
 ) -> int:  # fmt: skip
     """Compare names, dtypes, shapes and bytes of the checkpoints A and B, regardless of their files and ranks.
 
-    Or compare two Zarr arrays or groups, or .npy files, regardless of their chunks: elements, fill values, names of
-    axes and attributes.
+    Or compare two Zarr arrays or groups, .npy files, or arrays of .npz files such as x.npz/a, regardless of their
+    chunks: elements, fill values, names of axes and attributes.
 
     A or B may be a manifest, as anydml manifest writes it. --only, --drop, --strip and --rename change A, as they do
     for reshard.

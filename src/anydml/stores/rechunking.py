@@ -15,6 +15,7 @@ from anydml.files.location import Location, names, show
 from anydml.stores.argument_checks import SIZES, checked
 from anydml.stores.checkpoints.casting import array_as
 from anydml.stores.formats.inside_files import PathInFile, locate_inside, remarks_on_reading
+from anydml.stores.formats.npz import npz_array
 from anydml.stores.formats.opening import open as open_store
 from anydml.stores.formats.packing import check_packed
 from anydml.stores.formats.store import Checkpoint, Store
@@ -178,8 +179,10 @@ def _is_whole(entry: Any, size: int) -> bool:
 
 def _check_target(output: Path, source: Path) -> None:
     """Refuse addresses that cannot have a Zarr array, and names inside files and repositories that are read-only."""
-    if isinstance(source, PathInFile) and source.key:
-        raise Location(str(output)).error(f"would be in {source.file}, which is only read: name a folder beside it")
+    of_npz = npz_array(source)
+    if of_npz is not None or (isinstance(source, PathInFile) and source.key):
+        file = source.file if of_npz is None else of_npz[0]
+        raise Location(str(output)).error(f"would be in {file}, which is only read: name a folder beside it")
     if isinstance(output, Address):
         check_written(output)
         if output.suffix.lower() == ".npy":

@@ -43,8 +43,8 @@ def verify(
 ) -> str | None:
     """Compare two checkpoints, bit for bit, however their tensors are divided into files and ranks.
 
-    Zarr arrays, Zarr groups and .npy files are compared, too, however they are divided into chunks: their elements, and
-    Zarr's fill values, names of axes and attributes.
+    Zarr arrays, Zarr groups, .npy files and arrays of .npz files (``x.npz/a``) are compared, too, however they are
+    divided into chunks: their elements, and Zarr's fill values, names of axes and attributes.
 
     Args:
         first: a checkpoint, as in `anydml.stores.reshard`, or a manifest; or a Zarr array or group, or a .npy file.

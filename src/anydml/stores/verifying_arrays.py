@@ -21,6 +21,7 @@ from anydml.stores.differences import Comparison, Difference
 from anydml.stores.formats.block_types import name_of
 from anydml.stores.formats.columns import content_bytes
 from anydml.stores.formats.inside_files import PathInFile, locate_inside, lost_of
+from anydml.stores.formats.npz import npz_array
 from anydml.stores.formats.opening import open as open_store
 from anydml.stores.formats.store import Store
 from anydml.stores.formats.zarr_array import ZarrStore, open_zarr
@@ -37,12 +38,13 @@ MAX_ATTRIBUTE_TEXT = 200
 
 
 def is_of_arrays(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is a Zarr array or group, or a .npy file."""
+    """Whether a path is a Zarr array or group, a .npy file, or an array of a .npz file."""
     location = locate_inside("verify", path)
     return (
         isinstance(location, PathInFile)
         or is_zarr(location)
         or (location.suffix.lower() == ".npy" and location.is_file())
+        or npz_array(location) is not None
     )
 
 
@@ -73,7 +75,8 @@ def compare_arrays(
             if not other_side.exists():
                 raise Location(str(other_side)).error(PATH_NOT_FOUND)
             raise Location(str(other_side)).error(
-                f"is neither a Zarr array or group nor a .npy file, as {side} is: name two of one kind"
+                f"is not an array or group as {side} is: name two Zarr arrays or groups, .npy files or arrays of .npz "
+                "files, such as x.npz/a"
             )
         if is_zarr_group(side) and not is_zarr_group(other_side):
             raise Location(str(side)).error(
@@ -261,6 +264,11 @@ def _elements(
     ):
         swapped = _elements(second, first, memory, advance)
         return swapped and replace(swapped, values=(swapped.values[1], swapped.values[0]))
+    order = first.order if isinstance(first, Store) else None
+    if isinstance(second, Store) and order is not None and second.order == order:
+        in_file_order = (replace(store, shape=store.layout.shape, order=None) for store in (first, second))
+        unequal = _elements(*in_file_order, memory, advance)
+        return unequal and replace(unequal, index=tuple(unequal.index[axis] for axis in np.argsort(order)))
     composer = Composer("verify")
     value = composer.input("first", first.shape, first.strides, first.dtype.itemsize)
     composer.output("second", value)

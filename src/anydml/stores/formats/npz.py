@@ -133,6 +133,13 @@ def _entries(
     return entries
 
 
+def npz_array(path: Path) -> tuple[Path, str] | None:
+    """Return the .npz file and the array's name that a path such as ``x.npz/a`` consists of; None for other paths."""
+    files = (parent for parent in path.parents if parent.suffix.lower() == ".npz" and parent.is_file())
+    file = next(files, None)
+    return None if file is None else (file, path.relative_to(file).as_posix())
+
+
 def read_npz(path: Path, location: Location) -> FileContent:
     """Return the arrays of a .npz file; arrays of Python objects and of records are refused one by one.
 

@@ -28,7 +28,7 @@ from anydml.stores.formats.inside_files import PathInFile, locate_inside
 from anydml.stores.formats.joined_metadata import JoinedMetadata
 from anydml.stores.formats.model_files import BIN_INDEX, INDEX, METADATA, choose_files, file_in_folder
 from anydml.stores.formats.n5 import is_n5
-from anydml.stores.formats.npz import read_npz
+from anydml.stores.formats.npz import npz_array, read_npz
 from anydml.stores.formats.safetensors import MAX_HEADER, parse_json, read_safetensors
 from anydml.stores.formats.store import Checkpoint, FileContent, Store, file_state, uncollected
 from anydml.stores.formats.torch_save import read_torch
@@ -80,12 +80,8 @@ def open(path: str | os.PathLike[str], follow: bool = True) -> Any:  # read as a
         raise location.error(f"is not a path: {error}") from None
     if is_folder:
         return open_zarr(located_path) if is_zarr(located_path) else _folder(located_path, location, follow)
-    for parent in () if is_file else located_path.parents:
-        if parent.suffix.lower() == ".npz" and parent.is_file():
-            arrays, array_name = opened_file(parent), located_path.relative_to(parent).as_posix()
-            if array_name not in arrays:
-                raise location.error(f"is not an array of the file, which has {names([*arrays])}")
-            return arrays[array_name]
+    if not is_file and (of_npz := npz_array(located_path)) is not None:
+        return _array_of_npz(*of_npz, location)
     if not is_file:
         raise location.error("is not a file" if located_path.exists() else nothing_at(located_path))
     if located_path.name.lower().endswith(".npy"):
@@ -126,6 +122,8 @@ def _elsewhere(path: Address, location: Location) -> Store | ZarrStore | Checkpo
         if path.is_file():
             of_others = f"; copy others, such as .zip and {HDF5_SUFFIXES[0]}, to this machine first"
             raise location.error(f"{_NOT_READ}{'' if isinstance(path, PathInFile) else of_others}")
+        if (of_npz := npz_array(path)) is not None:
+            return _array_of_npz(*of_npz, location)
         if not path.exists():
             raise location.error(PATH_NOT_FOUND)
         if (path / "snapshots").is_dir() and (path / "manifests").is_dir():
@@ -135,6 +133,13 @@ def _elsewhere(path: Address, location: Location) -> Store | ZarrStore | Checkpo
         if (path / "attributes.json").is_file():
             raise location.error(N5_FOLDER_ERROR)
     raise location.error("has no metadata of Zarr: name the folder of an array in it")
+
+
+def _array_of_npz(file: Path, name: str, location: Location) -> Store:
+    arrays = opened_file(file)
+    if name not in arrays:
+        raise location.error(f"is not an array of the file, which has {names([*arrays])}")
+    return arrays[name]
 
 
 def _folder(path: Path, location: Location, follow: bool) -> Checkpoint:

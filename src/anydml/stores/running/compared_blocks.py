@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from anydml.errors import BindingError
 from anydml.files.located import MAX_REQUESTS
 from anydml.moves import Program
 from anydml.stores.formats.chunk_grid import Box, ChunkGrid
@@ -95,11 +94,6 @@ def _target(store: Store | ZarrStore) -> Target | ZarrTarget:
             # Comparisons need not be of whole shards.
             grid = replace(grid, shard=None, index=None)
         return ZarrTarget(store.path, grid, store.metadata)
-    if store.order is not None:
-        raise BindingError(
-            f"verify: {store.path} has its elements in order {store.order}, and so has the other array: write one of "
-            "them in row-major order, by anydml rechunk"
-        )
     return Target(NewFile(store.path, b"", 0), "", store.shape, store.dtype, store.offset)
 
 
@@ -143,7 +137,7 @@ class _Comparer:
         self.found: Unequal | None = None
         self._dtype, self._moved, self._unit, self._lock = store.dtype, moved, unit, threading.Lock()
         self.fill = bytes(store.dtype.itemsize)
-        file = resources.file(store.path) if isinstance(store, Store) else None
+        file, store = resources.array_file(store) if isinstance(store, Store) else (None, store)
         self._reader = ChunkReader(store, span, None, Buffers(MAX_REQUESTS), file)
 
     def parts(self, box: Box) -> Iterator[tuple[Sequence[Box], Box, tuple[int, ...]]]:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
@@ -18,7 +19,7 @@ import numpy as np
 
 from anydml.files.addresses import Address
 from anydml.files.location import Location
-from anydml.stores.formats.store import PAGE, Array, Numbers, resolved
+from anydml.stores.formats.store import PAGE, Array, Numbers, Store, resolved
 from anydml.stores.planning.intervals import Cast
 from anydml.stores.running.buffers import Buffers
 from anydml.stores.running.objects import ObjectFile
@@ -298,6 +299,14 @@ class RunResources:
             if is_written and isinstance(opened, PlainFile):
                 self._written.append(opened)
         return self._files[path]
+
+    def array_file(self, store: Store) -> tuple[Any, Store]:
+        """Open the file of an array, which casts and unpacks its elements, and return the array as it lies in this."""
+        file = self.file(store.path)
+        if store.stored is None:
+            return file, store
+        cast = Cast.of(store)
+        return CastFile(file, cast), replace(store, offset=cast.place(store.offset))
 
     def sync(self) -> None:
         """Sync all written files to the disk."""

@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,14 +23,13 @@ from anydml.stores.formats.zarr_target import ZarrTarget
 from anydml.stores.planning.base_plan import BasePlan
 from anydml.stores.planning.block_shapes import sizes_of, word
 from anydml.stores.planning.grid_blocking import GridBlocking
-from anydml.stores.planning.intervals import Cast
 from anydml.stores.planning.regions import InputBox
 from anydml.stores.planning.transfers import LINE
 from anydml.stores.running.block_flow import BlockFlow
 from anydml.stores.running.blocks_writer import BlocksWriter
 from anydml.stores.running.chunk_reader import ChunkReader
 from anydml.stores.running.chunk_writer import ChunkWriter
-from anydml.stores.running.files import CastFile, Task
+from anydml.stores.running.files import Task
 from anydml.stores.running.plain_arrays import PlainWriter
 from anydml.stores.running.spilled_chunks import SpilledChunks
 from anydml.tensor import Layout
@@ -102,10 +100,7 @@ class GridBlocks(BlocksWriter):
             memory = self._blocking.waiting_bytes // len(self._blocking.kept)
             spilled_chunks = SpilledChunks(folder, store.layout, areas, blocks, memory)
             self._resources.exit_stack.callback(spilled_chunks.close)
-        file: Any = self._resources.file(store.path) if isinstance(store, Store) else None
-        if isinstance(store, Store) and store.stored is not None:
-            cast = Cast.of(store)
-            file, store = CastFile(file, cast), replace(store, offset=cast.place(store.offset))
+        file, store = self._resources.array_file(store) if isinstance(store, Store) else (None, store)
         return ChunkReader(store, self._blocking.shares.span, spilled_chunks, self._resources.buffers, file)
 
     def _writer(self, target: Target | ZarrTarget, part: Callable[[Path], Path]) -> BoxWriter:
