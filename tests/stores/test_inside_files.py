@@ -472,3 +472,46 @@ def test_numbers_in_other_forms_than_those_of_numpy_are_refused(tmp_path):
     assert [remark.partition(",")[0] for remark in left] == [f'leaves out "{name}"' for name in "fir"]
     plan.run()
     np.testing.assert_array_equal(zarr.open_array(tmp_path / "y/plain", mode="r")[...], [1, -2, 3, -4])
+
+
+def test_fill_values_of_any_sign_and_datasets_that_zarr_has_no_dtype_for(tmp_path):
+    nested = np.dtype([("a", "i4"), ("n", [("x", "f4")])])
+    refused = {
+        "nested": np.zeros(3, nested), "fields": np.zeros(3, [("v", "f4", (2,))]), "long": np.zeros(3, np.longdouble),
+        "complex": np.zeros(3, np.clongdouble), "null": h5py.Empty("f4"),
+    }  # fmt: skip
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        for name, content in refused.items():
+            file[name] = content
+        for value in (complex(np.nan, -0.0), complex(-0.0, 1), complex(-0.0, 0.0), complex(0.0, -np.inf)):
+            name = f"fill {value}"
+            file.create_dataset(name, (5,), "c8", chunks=(2,), fillvalue=value)
+            assert stores.open(tmp_path / "x.h5" / name).read().tobytes() == file[name][...].tobytes()
+    for name, said in {
+        "nested": "no records of records or arrays: write each of these fields as a dataset",
+        "fields": "no records of records or arrays: write each of these fields as a dataset",
+        "long": "which Zarr does not have: write it as float64",
+        "complex": "which Zarr does not have: write it as float64",
+        "null": "has no elements, not even a shape",
+    }.items():  # fmt: skip
+        with pytest.raises(ModelError, match=said):
+            stores.open(tmp_path / "x.h5" / name)
+
+
+@pytest.mark.parametrize("options", [{}, {"chunks": (4,)}, {"chunks": (4,), "compression": "gzip", "shuffle": True}])
+def test_records_with_bytes_between_their_fields(tmp_path, options):
+    record = np.dtype({"names": ["b", "a"], "formats": [">f8", "i1"], "offsets": [8, 0], "itemsize": 20})
+    x = np.zeros(10, record)
+    x["a"], x["b"] = range(10), np.linspace(-1, 1, 10)
+    fill = np.array((2.5, -3), record)
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file.create_dataset("x", data=x, fillvalue=fill, **options)
+        file.create_dataset("none", (7,), record, fillvalue=fill, **options)
+    stores.rechunk(tmp_path / "x.h5", tmp_path / "y").run()
+    for name in ("x", "none"):
+        with h5py.File(tmp_path / "x.h5") as file:
+            wanted = file[name][...]
+        for found in (stores.open(tmp_path / "x.h5" / name).read(), zarr.open_array(tmp_path / "y" / name)[...]):
+            assert found.dtype == np.dtype([("b", ">f8"), ("a", "i1")]) or found.dtype.isnative
+            for field in "ab":
+                np.testing.assert_array_equal(found[field], wanted[field])

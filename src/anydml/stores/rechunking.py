@@ -180,8 +180,8 @@ def _is_whole(entry: Any, size: int) -> bool:
 def _check_target(output: Path, source: Path) -> None:
     """Refuse addresses that cannot have a Zarr array, and names inside files and repositories that are read-only."""
     of_npz = npz_array(source)
-    if of_npz is not None or (isinstance(source, PathInFile) and source.key):
-        file = source.file if of_npz is None else of_npz[0]
+    file = source.file if isinstance(source, PathInFile) and source.key else of_npz and of_npz[0]
+    if file is not None:
         raise Location(str(output)).error(f"would be in {file}, which is only read: name a folder beside it")
     if isinstance(output, Address):
         check_written(output)

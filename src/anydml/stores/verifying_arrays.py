@@ -264,11 +264,10 @@ def _elements(
     ):
         swapped = _elements(second, first, memory, advance)
         return swapped and replace(swapped, values=(swapped.values[1], swapped.values[0]))
-    order = first.order if isinstance(first, Store) else None
-    if isinstance(second, Store) and order is not None and second.order == order:
-        in_file_order = (replace(store, shape=store.layout.shape, order=None) for store in (first, second))
-        unequal = _elements(*in_file_order, memory, advance)
-        return unequal and replace(unequal, index=tuple(unequal.index[axis] for axis in np.argsort(order)))
+    if isinstance(first, Store) and isinstance(second, Store) and first.order == second.order is not None:
+        as_stored, other_as_stored = (replace(store, shape=store.layout.shape, order=None) for store in (first, second))
+        unequal = _elements(as_stored, other_as_stored, memory, advance)
+        return unequal and replace(unequal, index=tuple(unequal.index[axis] for axis in np.argsort(second.order)))
     composer = Composer("verify")
     value = composer.input("first", first.shape, first.strides, first.dtype.itemsize)
     composer.output("second", value)

@@ -17,10 +17,11 @@ from anydml.files.location import Location, show
 from anydml.stores.formats.hdf5_chunks import (
     CODEC,
     DecodedChunk,
+    check_elements,
     chunk_shape,
     decoded_chunks,
-    has_bytes_of_numpy,
     has_other_padding,
+    packed_dtype,
 )
 from anydml.stores.formats.references import Object, Range, References
 from anydml.stores.formats.zarr_metadata import DIMENSIONS
@@ -140,24 +141,12 @@ def _dataset(data: Any, path: Path, attributes: Mapping[str, Any]) -> Iterator[t
     Raises:
         ValueError: its elements are not plain bytes in this file, or a filter is unknown.
     """
-    dtype = data.dtype
-    if dtype.hasobject or data.shape is None or dtype.subdtype is not None:
-        raise ValueError(
-            f"is of dtype {dtype}, whose elements are not plain bytes: write it as Zarr by h5py and zarr-python"
-        )
-    if dtype.names is not None and np.dtype([(name, dtype[name]) for name in dtype.names]) != dtype:
-        raise ValueError(f"is of dtype {dtype}, which has bytes between its fields")
-    if not has_bytes_of_numpy(data.id.get_type()):
-        raise ValueError(
-            f"has numbers in a form that NumPy lacks, which h5py converts to {dtype}: write it as Zarr by h5py and "
-            "zarr-python"
-        )
-    if data.is_virtual or data.external:
-        raise ValueError("lies in other files: copy its elements into this one by h5py")
+    check_elements(data)
+    dtype = packed_dtype(data.dtype)
     codecs, chunks = _codecs(data, dtype), _chunks(data)
     # Chunks that a filter does not shrink may be written without it.
     is_decoded = has_other_padding(data.id.get_type()) or any(chunk_info.filter_mask for chunk_info in chunks)
-    is_decoded = is_decoded or codecs is None
+    is_decoded = is_decoded or codecs is None or dtype != data.dtype
     codecs = [CODEC] if is_decoded or codecs is None else codecs
     fill = np.zeros((), dtype) if data.fillvalue is None else np.asarray(data.fillvalue, dtype)
     shape = tuple(map(int, data.shape))
@@ -196,10 +185,7 @@ def _dataset(data: Any, path: Path, attributes: Mapping[str, Any]) -> Iterator[t
 
 def _descr(dtype: np.dtype[Any]) -> Any:
     """Return a dtype in Zarr's terms, without what h5py notes about texts."""
-    if dtype.names is None:
-        return dtype.str
-    fields = [(name, dtype[name]) for name in dtype.names]
-    return [[name, _descr(field.base), *([[*field.shape]] if field.shape else [])] for name, field in fields]
+    return dtype.str if dtype.names is None else [[name, dtype[name].str] for name in dtype.names]
 
 
 def _chunks(data: Any) -> list[Any]:
@@ -307,7 +293,7 @@ def _fill(value: np.ndarray[Any, Any]) -> Any:
         number = float(value)
         return number if math.isfinite(number) else "NaN" if math.isnan(number) else f"{'-' * (number < 0)}Infinity"
     if value.dtype.kind == "c":
-        return [_fill(np.asarray(part)) or 0.0 for part in (value.real, value.imag)]
+        return [0.0 if (fill := _fill(np.asarray(part))) is None else fill for part in (value.real, value.imag)]
     return value.item()
 
 

@@ -22,6 +22,41 @@ MAX_STORED = 0xFFFF
 """Maximum size in bytes of a block of a zlib stream that is not compressed."""
 
 
+def check_elements(data: Any) -> None:
+    """Check that elements of a dataset are plain bytes in its file, of a dtype that Zarr has.
+
+    Raises:
+        ValueError: they are not.
+    """
+    dtype = data.dtype
+    if data.shape is None:
+        raise ValueError("has no elements, not even a shape: leave it out")
+    if dtype.hasobject or dtype.subdtype is not None:
+        raise ValueError(
+            f"is of dtype {dtype}, whose elements are not plain bytes: write it as Zarr by h5py and zarr-python"
+        )
+    fields = [dtype[name] for name in dtype.names or ()]
+    if any(field.names or field.shape for field in fields):
+        raise ValueError(
+            f"is of dtype {dtype}, but zarr-python reads no records of records or arrays: write each of these fields "
+            "as a dataset by h5py"
+        )
+    if any(field.kind in "fc" and field.itemsize > (8 if field.kind == "f" else 16) for field in fields or [dtype]):
+        raise ValueError(f"is of dtype {dtype}, which Zarr does not have: write it as float64 or complex128 by h5py")
+    if not has_bytes_of_numpy(data.id.get_type()):
+        raise ValueError(
+            f"has numbers in a form that NumPy lacks, which h5py converts to {dtype}: write it as Zarr by h5py and "
+            "zarr-python"
+        )
+    if data.is_virtual or data.external:
+        raise ValueError("lies in other files: copy its elements into this one by h5py")
+
+
+def packed_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return a dtype without bytes between its fields."""
+    return dtype if dtype.names is None else np.dtype([(name, dtype[name]) for name in dtype.names])
+
+
 def has_bytes_of_numpy(file_type: Any) -> bool:
     """Whether numbers of a type of HDF5 have the bytes of NumPy's; integers of 24 bits, for example, have not."""
     import h5py
@@ -81,7 +116,7 @@ class DecodedChunk(NamedTuple):
         except (KeyError, RuntimeError) as error:
             raise ModelError(f"{self.path}/{self.name}: cannot be read by h5py: {str(error)[:200]}") from None
         # A single string comes without its padding.
-        padded = np.zeros(self.shape, dtype)
+        padded = np.zeros(self.shape, packed_dtype(dtype))
         padded[tuple(map(slice, elements.shape))] = elements
         stream = _stored(padded.tobytes())
         return stream[-stop:] if start is None else stream[start:stop]
