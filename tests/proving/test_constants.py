@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import onnx.parser
 import pytest
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 from anydml.proving import prove
 from anydml.proving.running import error_of, run
+from anydml.slim import slim
 
 EXACT = [
     "y = Clip (m, low, high)", "y = ReduceMax <keepdims = 1> (m)", "y = ReduceMin <keepdims = 0> (m, axis)",
@@ -107,3 +108,31 @@ def test_numbers_that_are_not_finite_differ_from_all_others(other):
     assert error_of(first, second) == error_of(second, first) == np.inf
     assert error_of(second, second.copy()) == 0
     assert error_of(first, first.astype(np.float64)) == np.inf
+
+
+OF_ONE = [
+    "Abs", "Ceil", "Clip", "Floor", "IsInf", "IsNaN", "Neg", "ReduceMax", "ReduceMin", "Relu", "Round", "Sign", "Sqrt",
+]  # fmt: skip
+OF_TWO = ["Add", "Div", "Equal", "Less", "Max", "Min", "Mul", "Sub"]
+ORDINARY = [0.0, 1.0, -1.0, 0.5, 2.5, -7.0]
+
+
+@pytest.mark.parametrize("special", [[], [-0.0], [np.nan], [np.inf], [-np.inf]], ids=str)
+@pytest.mark.parametrize("operator", OF_ONE + OF_TWO)
+def test_constants_are_computed_only_if_all_runtimes_compute_the_same_bits(operator, special):
+    for dtype in (np.float16, np.float32):
+        first = np.array(ORDINARY + special, dtype)
+        arrays = [first] if operator in OF_ONE else [np.tile(first, first.size), first.repeat(first.size)]
+        tensors = [numpy_helper.from_array(array, f"c{k}") for k, array in enumerate(arrays)]
+        names, output = [tensor.name for tensor in tensors], helper.make_empty_tensor_value_info("y")
+        nodes = [helper.make_node(operator, names, ["m"]), helper.make_node("Identity", ["m"], ["y"])]
+        graph = helper.make_graph(nodes, "g", [], [output], tensors)
+        opset = [helper.make_opsetid("", 20)]
+        computed = onnx.shape_inference.infer_shapes(helper.make_model(graph, opset_imports=opset, ir_version=9))
+        slimmed = slim(computed).model
+        assert special or operator not in {node.op_type for node in slimmed.graph.node}
+        (expected,), (found,) = run(computed, {}), run(slimmed, {})
+        np.testing.assert_array_equal(found, expected, strict=True)
+        if expected.dtype != bool:
+            numbers = ~np.isnan(expected)
+            np.testing.assert_array_equal(np.signbit(found[numbers]), np.signbit(expected[numbers]))

@@ -31,7 +31,10 @@ _EXACT = """
 """
 
 EXACT_OPERATORS = frozenset(_EXACT.split())
-"""Operators whose results are the same in every runtime, bit for bit."""
+"""Operators whose results are the same in every runtime, bit for bit, for all inputs for which they are computed."""
+
+_DISPUTED_OPERATORS = frozenset(("Clip", "ReduceMax", "ReduceMin", "Relu", "Sign"))
+"""Operators whose results for −0, infinities and NaN depend on the runtime."""
 
 _OTHERS = """
     ArgMax ArgMin CumSum Einsum Gemm MatMul ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMean ReduceProd
@@ -74,6 +77,8 @@ class Evaluator:
             term is not None and not term.is_constant for term in inputs
         ):
             return None
+        if node.op_type in _DISPUTED_OPERATORS and not all(map(_is_undisputed, arrays)):
+            return None
         results = _run_movement(node, opsets, arrays) or _run(node, opsets, arrays)
         if results is None:
             return None
@@ -82,6 +87,13 @@ class Evaluator:
         is_float = any(array.dtype.kind not in "iub" for array in results)
         terms = [self._terms.constant(array) for array in results]
         return [self._terms.settle(term, is_float and not is_exact) for term in terms]
+
+
+def _is_undisputed(array: Array | None) -> bool:
+    """Whether an input has no −0, infinity or NaN."""
+    if array is None or array.dtype.kind in "iub":
+        return True
+    return bool((np.isfinite(array) & ((array != 0) | ~np.signbit(array))).all())
 
 
 def _run_movement(node: NodeProto, opsets: Mapping[str, int], arrays: Sequence[Array | None]) -> list[Array] | None:
