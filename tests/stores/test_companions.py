@@ -2,11 +2,14 @@
 
 import itertools
 
+import ml_dtypes
 import numpy as np
 import pytest
 from stores.test_known_axes import HEADS, LAYER, OUT, K, Q, model, random, ranks_of, refusal
+from stores.test_opening import written
 
 from anydml import stores
+from anydml.errors import ModelError
 
 UP, DOWN = f"{LAYER}mlp.up_proj", f"{LAYER}mlp.down_proj"
 
@@ -116,3 +119,91 @@ def test_layers_that_are_packed_in_other_ways_are_not_taken_for_alike(tmp_path):
         tensors |= {f"{module}.weight": random(32, 32, dtype="i1"), f"{module}.SCB": random(32)}
         tensors[f"{module}.weight_format"] = np.array(order, "u1")
     assert "lies in tiles" in refusal(model(tmp_path / "in", tensors), tmp_path / "out", 2)
+
+
+FP4 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
+
+
+def of_nvfp4(module, tensors):
+    values = tensors.get(f"{module}.weight", tensors.get(f"{module}.weight_packed"))
+    values = FP4[np.stack([values & 15, values >> 4], -1).reshape(len(values), -1)]
+    scales = tensors[f"{module}.weight_scale"].astype("f8")
+    scales = scales * tensors.get(f"{module}.weight_scale_2", tensors.get(f"{module}.weight_global_scale"))
+    return values * np.repeat(scales, 16, 1)
+
+
+def of_int8(module, tensors):
+    return (tensors[f"{module}.weight"] - tensors[f"{module}.weight_zero_point"].astype("i4")) * tensors[
+        f"{module}.weight_scale"
+    ]
+
+
+def of_mlx(module, tensors):
+    values, scales = unpacked(tensors[f"{module}.weight"], 4, 1), tensors[f"{module}.scales"]
+    size = values.shape[1] // scales.shape[1]
+    return values * np.repeat(scales, size, 1) + np.repeat(tensors[f"{module}.biases"], size, 1)
+
+
+def grouped(kind, module, outputs, inputs, groups):
+    """A quantized weight in the tensors of a library."""
+    rng = np.random.default_rng(outputs)
+    nibbles, fp8 = rng.integers(0, 256, (outputs, inputs // 2), "u1"), ml_dtypes.float8_e4m3fn
+    parts = {
+        "ModelOpt": {
+            "weight": nibbles, "weight_scale": random(outputs, groups, dtype=fp8), "weight_scale_2": random(),
+            "input_scale": random(),
+        },
+        "compressed-tensors NVFP4": {
+            "weight_packed": nibbles, "weight_scale": random(outputs, groups, dtype=fp8),
+            "weight_global_scale": random(1), "input_global_scale": random(1),
+        },
+        "compressed-tensors int8": {
+            "weight": random(outputs, inputs, dtype="i1"), "weight_scale": random(outputs, 1),
+            "weight_zero_point": random(outputs, 1, dtype="i1"),
+        },
+        "MLX": {
+            "weight": packed(rng.integers(0, 16, (outputs, inputs)), 4, 1).view("u4"),
+            "scales": random(outputs, groups), "biases": random(outputs, groups),
+        },
+    }  # fmt: skip
+    return {f"{module}.{name}": array for name, array in {**parts[kind], "bias": random(outputs)}.items()}
+
+
+GROUPED = {
+    "ModelOpt": of_nvfp4, "compressed-tensors NVFP4": of_nvfp4, "compressed-tensors int8": of_int8, "MLX": of_mlx,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("module", [UP, DOWN, Q, K, OUT])
+@pytest.mark.parametrize("kind", GROUPED)
+def test_rows_of_integers_keep_the_scales_of_their_groups(kind, module, tmp_path):
+    inputs, outputs = (64, 32) if module in (DOWN, OUT) else (32, 16 if module == K else 32)
+    tensors, whole_of = grouped(kind, module, outputs, inputs, inputs // 16), GROUPED[kind]
+    folder = model(tmp_path / "in", tensors, HEADS)
+    made, _ = ranks_of(folder, tmp_path / "out", 2)
+    axis = 1 if module in (DOWN, OUT) else 0
+    parts = [whole_of(module, each) for each in made]
+    assert np.prod(parts[0].shape) * 2 == outputs * inputs
+    np.testing.assert_array_equal(np.concatenate(parts, axis), whole_of(module, tensors))
+    files = sorted((tmp_path / "out").glob("*.safetensors"))
+    stores.reshard(files, tmp_path / "back.safetensors").run()
+    assert stores.verify(tmp_path / "back.safetensors", folder) is None
+
+
+@pytest.mark.parametrize("kind", GROUPED)
+def test_groups_that_ranks_would_divide_and_other_shapes_are_refused(kind, tmp_path):
+    odd = grouped(kind, DOWN, 32, 48, 3)
+    if "int8" not in kind:
+        assert "that 2 ranks would divide" in refusal(model(tmp_path / "a", odd, HEADS), tmp_path / "out", 2)
+    (scales,) = (name for name in odd if name.endswith((".weight_scale", ".scales")))
+    rows = {**odd, scales: odd[scales][:16]}
+    assert "not of rows and their groups" in refusal(model(tmp_path / "b", rows, HEADS), tmp_path / "out", 2)
+    packed_shape = {**odd, f"{DOWN}.weight_shape": np.array([32, 48])}
+    assert "weight_shape" in refusal(model(tmp_path / "c", packed_shape, HEADS), tmp_path / "out", 2)
+
+
+def test_parts_with_one_scale_in_each_row_are_not_guessed(tmp_path):
+    for rank in range(2):
+        written(tmp_path / f"{rank}.safetensors", grouped("MLX", DOWN, 32, 32, 1))
+    with pytest.raises(ModelError, match="whose scales have one column in each rank"):
+        stores.reshard([tmp_path / "0.safetensors", tmp_path / "1.safetensors"], tmp_path / "x.safetensors")

@@ -165,7 +165,7 @@ def test_metadata_files_beside_and_sizes_of_indexes_are_said(tmp_path, capsys):
     assert found.remarks == [
         f"{tmp_path / 'b' / 'model.safetensors.index.json'}: total_size is 5, but the tensors have {size} bytes",
         f'{tmp_path / "a"}: has "tokenizer.json" beside its tensors, which the other lacks',
-        '"config.json" beside the tensors differ in content',
+        'beside the tensors, "config.json" differs in content',
     ]
     found = stores.compare(tmp_path / "a", tmp_path / "b", metadata=True)
     assert [each.text for each in found.differences] == [
@@ -254,7 +254,7 @@ def test_a_manifest_of_a_folder_has_the_sums_of_its_small_files(tmp_path, capsys
     for pair in (sums, copy), (copy, sums):
         said = anydml(capsys, "verify", *pair)[1]
         assert f'{copy}: has "more.json" beside its tensors, which the other lacks' in said
-        assert '"config.json" beside the tensors differ in content' in said
+        assert 'beside the tensors, "config.json" differs in content' in said
     said = anydml(capsys, "verify", copy / "model.safetensors", sums)[1]
     assert "is one file, so that nothing is compared with 2 small files of" in said
 

@@ -1,4 +1,4 @@
-"""Axes of tensors that together replace a weight: the packed tensors of GPTQ, AWQ and LLM.int8, and LoRA's factors.
+"""Axes of tensors that together replace a weight: those of GPTQ, AWQ, LLM.int8, NVFP4, MLX and LoRA.
 
 Ranks share them as they would share the weight, by rows (outputs) or columns (inputs).
 """
@@ -21,6 +21,10 @@ _PARTS = ("qweight", "qzeros", "scales", "g_idx")
 _PACKED = re.compile(rf"(.*)\.({'|'.join(_PARTS)})", re.DOTALL)
 _FACTOR = re.compile(r"(.*)\.lora_([AB])((?:\.[^.]+)?)\.weight", re.DOTALL)
 _INTEGERS = re.compile(r"(.*)\.(weight|SCB|weight_format)", re.DOTALL)
+_SCALES = ("weight_scale", "scales")
+_BESIDE_SCALES = ("weight", "weight_packed", "weight_zero_point", "biases")
+_IN_GROUPS = re.compile(rf"(.*)\.({'|'.join((*_SCALES, *_BESIDE_SCALES))})", re.DOTALL)
+_ALL_PARTS = (*_PARTS, *_BESIDE_SCALES, "weight_scale", "SCB", "weight_format")
 
 _FLOATS = np.dtype(np.float32)
 
@@ -46,9 +50,12 @@ class Companion(NamedTuple):
 
 def companion(name: str, model: Model) -> Companion | None:
     """Return how ranks share a tensor that replaces a weight together with others; None for other tensors."""
-    for pattern, look in ((_PACKED, _packed_companion), (_FACTOR, _factor_companion), (_INTEGERS, _integer_companion)):
-        if match := pattern.fullmatch(name):
-            return look(match, model)
+    for pattern, look in (
+        (_PACKED, _packed_companion), (_FACTOR, _factor_companion), (_INTEGERS, _integer_companion),
+        (_IN_GROUPS, _grouped_companion),
+    ):  # fmt: skip
+        if (match := pattern.fullmatch(name)) and (found := look(match, model)) is not None:
+            return found
     return None
 
 
@@ -62,14 +69,14 @@ class DependentAxes:
     def __init__(self, patterns: Iterable[str]) -> None:
         self._may_depend: dict[str, bool] = {}
         lasts = {pattern.rpartition(".")[2] for pattern in {*patterns}}
-        self._has_integers = "SCB" in lasts
+        self._has_integers = not lasts.isdisjoint(("SCB", *_SCALES))
 
     def may_depend(self, pattern: str) -> bool:
         """Whether tensors of a pattern may depend on others."""
         if (depends := self._may_depend.get(pattern)) is None:
             last = pattern.rpartition(".")[2]
-            is_of_integers = self._has_integers and last in ("weight", "SCB", "weight_format")
-            depends = is_of_integers or last in _PARTS or "lora_" in pattern or "scale" in pattern
+            depends = "lora_" in pattern or "scale" in pattern or last in _PARTS
+            depends |= self._has_integers and last in _ALL_PARTS
             self._may_depend[pattern] = depends
         return depends
 
@@ -79,12 +86,10 @@ def depends_on(name: str, model: Model) -> tuple[Any, ...]:
     module, _, last = name.rpartition(".")
     if last == "weight" and (match := _FACTOR.fullmatch(name)):
         factors = [f"{match[1]}.lora_{letter}{match[3]}.weight" for letter in "AB"]
-    elif last in ("weight", "SCB", "weight_format"):
-        if f"{module}.SCB" not in model.tensors:
+    elif last in _ALL_PARTS:
+        if last == "weight" and not any(f"{module}.{part}" in model.tensors for part in ("SCB", *_SCALES)):
             return ()
-        factors = [f"{module}.weight", f"{module}.SCB"]
-    elif last in _PARTS:
-        factors = [f"{module}.{part}" for part in _PARTS]
+        factors = [f"{module}.{part}" for part in _ALL_PARTS]
     else:
         return ()
     order = model.tensors.get(f"{module}.weight_format")
@@ -183,6 +188,39 @@ def _integer_companion(match: re.Match[str], model: Model) -> Companion | None:
         return Companion(f"{module}.weight", shared)
     is_shared = part == "SCB" and shared.axis == 0
     return Companion(f"{module}.weight", shared if is_shared else ALL)
+
+
+def _grouped_companion(match: re.Match[str], model: Model) -> Companion | None:
+    """Rows of integers with a scale per row, or per group in a row: int8 and NVFP4 of two libraries, and MLX.
+
+    What a row holds is not looked into: ranks share whole rows, or whole groups of each row.
+    """
+    module, part = match[1], match[2]
+    integers = next(
+        (found for name in ("weight_packed", "weight") if (found := model.tensors.get(f"{module}.{name}"))), None
+    )
+    scales = next((found for name in _SCALES if (found := model.tensors.get(f"{module}.{name}"))), None)
+    if integers is None or scales is None or integers.dtype.kind not in "iu":
+        return None
+    weight = f"{module}.weight"
+    if f"{module}.weight_shape" in model.tensors:
+        reason = "whose weight_shape states the shape of the whole weight, and would be wrong for the part of a rank"
+        return Companion(weight, Unknown(reason))
+    shapes = [tensor.shape for tensor in (integers, scales, model.tensors[match[0]])]
+    rows, columns = shapes[0] if len(shapes[0]) == 2 else (0, 0)
+    if not rows or any(len(shape) != 2 or shape[0] != rows or not shape[1] or columns % shape[1] for shape in shapes):
+        return Companion(
+            weight, Unknown(f"whose shapes {[[*shape] for shape in shapes]} are not of rows and their groups")
+        )
+    groups = shapes[1][1]
+    shared = _weight_axis(module, (rows, columns), model)
+    if isinstance(shared, Unknown) or shared.axis != 1:
+        return Companion(weight, shared)
+    if groups == 1 and model.are_parts and model.ranks > 1:
+        return Companion(weight, Unknown("whose scales have one column in each rank, of one or several in the whole"))
+    if groups > 1 and not model.are_parts and groups % model.ranks:
+        return Companion(weight, _divide(count_noun(columns // groups, "column"), columns, model.ranks))
+    return Companion(weight, ALL if groups == 1 and part not in ("weight", "weight_packed") else shared)
 
 
 def _number(tensor: Any) -> int | None:

@@ -69,7 +69,9 @@ _OF_HEADS = re.compile(r".*\.(?:linear_qkv|query_key_value)\.(?:weight|bias)", r
 _UP = re.compile(r"(.*\.)(linear_fc1|dense_h_to_4h)\.(weight|bias)([0-9]*)", re.DOTALL)
 _DOWN = {"linear_fc1": "linear_fc2", "dense_h_to_4h": "dense_4h_to_h"}
 _SCALE = re.compile(r"(.*\.weight)_scale(?:_inv)?", re.DOTALL)
-_ONE_SCALE = re.compile(r".*\.(?:weight_scale(?:_inv|_2)?|(?:input|[qkv])_scale)", re.DOTALL)
+_ONE_SCALE = re.compile(
+    r".*\.(?:weight_scale(?:_inv|_2)?|(?:input|[qkv])_scale|(?:weight|input)_global_scale|input_zero_point)", re.DOTALL
+)
 _NUMBERED = re.compile(r".*\.[0-9]+(?=\.)", re.DOTALL)
 
 
@@ -201,7 +203,7 @@ def weight_of(name: str, model: Model) -> str | None:
     match = _SCALE.fullmatch(name) if "scale" in name else None
     if match is None or match[1] not in model.tensors or math.prod(model.tensors[name].shape) == 1:
         return None
-    return match[1]
+    return match[1] if _is_floating(model.tensors[match[1]].dtype) else None
 
 
 def axis_of_scales(name: str, weight: str, shared: Axis, model: Model) -> Axis | Unknown:

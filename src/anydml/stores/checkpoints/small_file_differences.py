@@ -67,7 +67,9 @@ def differences_beside(
         if only_here := [name for name in sums_here if name not in other_sums]:
             remarks.append(f"{path}: has {names(only_here)} beside its tensors, which the other lacks")
     if different := [name for name in first_sums if name in second_sums and first_sums[name] != second_sums[name]]:
-        remarks.append(f"{names(different)} beside the tensors differ in content")
+        remarks.append(
+            f"beside the tensors, {names(different)} {'differs' if len(different) == 1 else 'differ'} in content"
+        )
     return remarks
 
 
