@@ -68,6 +68,8 @@ def test_packed_types_survive():
             "x is a JAX array that is traced: call it outside of jax.jit",
         ),
         (lambda x: jax.vmap(lambda y: dml.join([y]))(x[None]), r"arrays\[0\] is a JAX array that is traced"),
+        (lambda x: jax.jit(lambda i: dml.gather(x, i))(jnp.array([0])), "indices is a JAX array that is traced"),
+        (jax.jit(lambda y: dml.join([np.ones(4), y])), r"arrays\[1\] is a JAX array that is traced"),
         (lambda x: dml.split(jax.random.split(jax.random.key(0), 2), 2), "key.*: pass jax.random.key_data of it"),
         (lambda x: dml.join([x], out=x), "out is a JAX array that is immutable: omit out, and use the result"),
     ],

@@ -217,6 +217,40 @@ def test_exported_with_dynamic_sizes():
         same(model(x, indices, torch.tensor(split)), Model()(x, indices, torch.tensor(split)))
 
 
+@pytest.mark.parametrize(
+    ("call", "expected", "example"),
+    [
+        (
+            lambda i: at.one_hot(i, torch.tensor([0, 1]), i.shape[0] + 1),
+            lambda i: torch.nn.functional.one_hot(i, i.shape[0] + 1),
+            lambda rows: torch.randint(0, rows, (rows,)),
+        ),
+        (
+            lambda x: at.triu(x, x.shape[0] - 2),
+            lambda x: torch.triu(x, x.shape[0] - 2),
+            lambda rows: torch.randn(rows, 5),
+        ),
+        (
+            lambda x: at.diagonal_matrix(x, 0.0, 1 - x.shape[0], 0),
+            lambda x: x.triu(),
+            lambda rows: torch.randn(rows, rows),
+        ),
+    ],
+    ids=["one_hot", "triu", "diagonal_matrix"],
+)
+def test_numbers_that_follow_from_sizes_are_exported_as_symbols(call, expected, example):
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return call(x)
+
+    first = example(4)
+    dynamic = {axis: torch.export.Dim.AUTO for axis, size in enumerate(first.shape) if size == 4}
+    model = torch.export.export(Model(), (first,), dynamic_shapes=(dynamic,)).module()
+    for rows in (2, 3, 4, 7, 9):
+        x = example(rows)
+        assert torch.equal(model(x), expected(x))
+
+
 def test_results_of_fake_tensors_look_like_real_ones():
     from torch._subclasses.fake_tensor import FakeTensorMode
 

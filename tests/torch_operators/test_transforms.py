@@ -6,7 +6,7 @@ import pytest
 import torch
 from function_cases import called
 from torch.autograd import forward_ad
-from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, linearize, vjp, vmap
+from torch.func import functional_call, functionalize, grad, hessian, jacfwd, jacrev, jvp, linearize, vjp, vmap
 from torch_cases import CASES, data_of, leaves, same, with_data
 
 import anydml as dml
@@ -72,6 +72,8 @@ TRANSFORMS = {
     "vmap of vmap": lambda f, data: vmap(vmap(f))(*batch(batch(data))),
     "vmap of grad": lambda f, data: vmap(grad(curved(f), every(data)))(*batch(data)),
     "grad of vmap": lambda f, data: grad(lambda *t: vmap(curved(f))(*t).sum(), every(data))(*batch(data)),
+    "functionalize": lambda f, data: functionalize(f)(*data),
+    "functionalize of vmap": lambda f, data: functionalize(vmap(f))(*batch(data)),
     "vmap of jvp": lambda f, data: vmap(lambda *t: jvp(f, t, tuple(x.cos() for x in t)))(*batch(data)),
 }
 

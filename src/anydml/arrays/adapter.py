@@ -13,6 +13,8 @@ Array = np.ndarray[Any, Any]
 Sizes = tuple[int, ...]
 
 ONE_PLACE = "all arrays of a call must be of one library and on one device"
+NO_DEVICE = "no device"
+"""The device of arrays that `ArrayAdapter.view` refuses because they are traced or deleted."""
 
 
 class ArrayAdapter:

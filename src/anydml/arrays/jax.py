@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from anydml.arrays.adapter import Array, ArrayAdapter
+from anydml.arrays.adapter import NO_DEVICE, Array, ArrayAdapter
 from anydml.arrays.native_arrays import BRIDGES, Bridge
 from anydml.memory.device_array import as_tensor, device_array
 
@@ -23,19 +23,21 @@ class JaxAdapter(ArrayAdapter):
     @property
     def device(self) -> str:
         """The name of the device, or the names of all devices of a sharded array."""
-        if isinstance(self.array, jax.core.Tracer):
-            return "no device"
+        if isinstance(self.array, jax.core.Tracer) or self.array.is_deleted():
+            return NO_DEVICE
         return ", ".join(sorted(map(_name, self.array.devices())))
 
     def view(self, name: str, field: str) -> Array:
         """Return a view of the array's memory; on a GPU by DLPack, which synchronizes the streams.
 
         Raises:
-            BindingError: the array is traced, sharded, a random key, or on neither a CPU nor a GPU.
+            BindingError: the array is traced, deleted, sharded, a random key, or on neither a CPU nor a GPU.
         """
         array = self.array
         if isinstance(array, jax.core.Tracer):
             self.refuse(name, field, "that is traced", "call it outside of jax.jit, or through jax.pure_callback")
+        if array.is_deleted():
+            self.refuse(name, field, "that was deleted or donated", "pass a copy that was made before")
         if jax.dtypes.issubdtype(array.dtype, jax.dtypes.extended):
             self.refuse(name, field, f"of {array.dtype}", "pass jax.random.key_data of it")
         devices = array.devices()
@@ -68,16 +70,12 @@ class JaxAdapter(ArrayAdapter):
 
 def _views(arrays: Sequence[Any]) -> list[Array] | None:
     """Return NumPy views of arrays that lie on one CPU device; None if any lies elsewhere."""
-    if any(type(array) is not _KIND for array in arrays):
+    if any(type(array) is not _KIND or array.is_deleted() for array in arrays):
         return None
     devices = arrays[0].devices()
     if [device.platform for device in devices] != ["cpu"] or any(array.devices() != devices for array in arrays):
         return None
-    try:
-        return [*map(np.asarray, arrays)]
-    except RuntimeError:
-        # One of the arrays was deleted or donated.
-        return None
+    return [*map(np.asarray, arrays)]
 
 
 def _to_jax(results: Sequence[Array], like: Any) -> list[Any]:

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from anydml.arrays.adapter import ONE_PLACE, Array, ArrayAdapter
+from anydml.arrays.adapter import NO_DEVICE, ONE_PLACE, Array, ArrayAdapter
 from anydml.arrays.lazy import refuse_lazy
 from anydml.errors import BindingError, DescError
 from anydml.fields import check_dimensions, type_error
@@ -212,7 +212,7 @@ def check_place(
     """Check that two arrays have one library and one device.
 
     Raises:
-        BindingError: the libraries or the devices differ.
+        BindingError: the libraries or the devices differ, or an array is on no device.
     """
     if adapter is first_adapter:
         return
@@ -223,6 +223,9 @@ def check_place(
         and adapter.device == first_adapter.device
     ):
         return
+    for side, side_field in ((adapter, field), (first_adapter, first_field)):
+        if side and side.device is NO_DEVICE:
+            side.view(name, side_field)
     places = [side or "a NumPy array or list" for side in (adapter, first_adapter)]
     message = f"{name}: {field} is {places[0]}, but {first_field} is {places[1]}: convert or move one of them"
     raise BindingError(message, name, field, ONE_PLACE)

@@ -3,8 +3,8 @@
 The operators run eagerly, under ``torch.compile(fullgraph=True)``, in ``torch.export``, under autograd of any order, in
 forward mode and under ``torch.vmap``. On CPUs and GPUs they run the engines that `anydml.split` and the other functions
 run. The functions of this module call the operators. They have the names and arguments of anydml's functions, except
-``out``, and also support all of ``torch.func`` outside ``torch.compile``; `compress` and `nonzero_coordinates`, whose
-shapes depend on elements, are not among them.
+``out``, and also support ``torch.func`` outside ``torch.compile``, except for gradients inside ``functionalize``, which
+PyTorch refuses; `compress` and `nonzero_coordinates`, whose shapes depend on elements, are not among them.
 
 Schemas, fake kernels and functions are derived from the operators' files. Gradients are themselves composed of these
 operators: see `gradients` for those written by hand, and `derived_rules` for all others.

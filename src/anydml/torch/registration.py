@@ -39,6 +39,9 @@ _TYPES = {
     "Scalar": "Scalar",
     "Literal": "str",
 }
+_FIXED = ("axis", "batch_dims")
+"""Integers that select dimensions: a compiled program is specialized to them, but not to sizes and diagonals."""
+
 _RETURNS = {"Array": "Tensor", "list[Array]": "Tensor[]", "tuple[Array, HostInts]": "(Tensor, Tensor)"}
 
 
@@ -51,7 +54,8 @@ def schema(function: Function) -> str:
 def _argument(parameter: Parameter) -> str:
     # The operator takes sizes only; a number of sections is expanded before the call.
     name = parameter.name.removesuffix("_or_sections")
-    text = f"{_TYPES[parameter.kind]} {name}"
+    type_name = "SymInt" if parameter.kind == "int" and name not in _FIXED else _TYPES[parameter.kind]
+    text = f"{type_name} {name}"
     if not parameter.has_default:
         return text
     default = parameter.default

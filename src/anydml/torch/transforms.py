@@ -16,7 +16,7 @@ import torch
 from anydml.operators.function import Function
 from anydml.torch.tangents import tangent_arguments
 
-_ops = torch.ops.anydml
+_functorch, _ops = torch._C._functorch, torch.ops.anydml
 
 _FUNC = torch._C.DispatchKey.FuncTorchDynamicLayerFrontMode
 """The dispatch key of torch.func transforms."""
@@ -69,8 +69,11 @@ def as_list(function: Function, results: Any) -> list[Any]:
 
 def _is_transformed() -> bool:
     # PyTorch has no public API for this. Inside kernels the dispatcher excludes the key.
-    is_active: bool = torch._C._are_functorch_transforms_active()
-    return is_active and not torch._C._dispatch_tls_is_dispatch_key_excluded(_FUNC)
+    if not torch._C._are_functorch_transforms_active() or torch._C._dispatch_tls_is_dispatch_key_excluded(_FUNC):
+        return False
+    # torch.func.functionalize supports registered operators, but no autograd.Function.
+    is_functionalized: bool = _functorch.peek_interpreter_stack().key() == _functorch.TransformType.Functionalize
+    return not is_functionalized
 
 
 @dataclass(frozen=True)
