@@ -54,13 +54,6 @@ def of_product(seed: int, first: Marks, second: Marks) -> Marks:
     return np.where(is_negative, of_negative(numbers), numbers)
 
 
-def of_row(marks: Marks, axis: int) -> Marks:
-    """Combine fingerprints along an axis, in order."""
-    rows = np.moveaxis(marks, axis, -1)
-    weights = spread(np.arange(1, rows.shape[-1] + 1, dtype=np.uint64) * _ODD) | np.uint64(1)
-    return spread((spread(rows) * weights).sum(-1, dtype=np.uint64))
-
-
 def of_place(seed: int, sizes: Sequence[int]) -> Marks:
     """Make fingerprints depend on the places of their elements."""
     count = int(np.prod(sizes, dtype=np.int64))

@@ -1,7 +1,7 @@
 """Fingerprints of terms without symbolic sizes other than a batch: 64 bits per element, hashes of its computation.
 
 They follow elements through movement and through nodes that compute element by element, along rows, or as products, so
-that they find equal values whose terms differ because nodes are in another order (see `anydml.slim.fingerprints`).
+that they find equal values whose terms differ because nodes are in another order.
 """
 
 from __future__ import annotations

@@ -1,19 +1,22 @@
-"""Comparison of two graphs, by the elements that their nodes read, or by their results."""
+"""Comparison of two graphs, by the elements that their nodes read."""
 
 from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from anydml.errors import ModelError
 from anydml.functions import copy
+from anydml.onnx.budget import Budget
 from anydml.onnx.graph_values import Array
-from anydml.proving.fingerprint_arithmetic import Marks, NoFingerprintError
+from anydml.onnx.run_node import run_node
+from anydml.proving.fingerprint_arithmetic import Marks, NoFingerprintError, of_array, of_place, seed_of
 from anydml.proving.names import small_sizes
 from anydml.slim.analysis import MOVEMENT, Analysis
-from anydml.slim.fingerprints import fingerprints, of_moved, of_source
 from anydml.slim.graph import Graph, Op
 from anydml.slim.pieces import FlatPiece, Pieces, flat_pieces
 
@@ -43,32 +46,6 @@ def analyses_at_sizes(graph: Graph, names: Sequence[str]) -> Iterator[Analysis]:
             break
     yield falling
     yield Analysis(graph, {name: large + n for n, name in enumerate(names)})
-
-
-def have_equal_fingerprints(pairs: Sequence[tuple[Analysis, Analysis]]) -> bool:
-    """Whether two graphs of one model have the same results, by fingerprints; False if there are none.
-
-    Args:
-        pairs: the analyses of both graphs, for each set of sizes.
-    """
-    first, second = (_matrices(matrix.graph) for matrix in pairs[0])
-    shared = frozenset(name for name, *_ in first & second) - {name for name, *_ in first ^ second}
-    try:
-        return all(fingerprints(a, shared) == fingerprints(b, shared) for a, b in pairs)
-    except NoFingerprintError:
-        return False
-
-
-def _matrices(graph: Graph) -> set[tuple[str, int, bool, bool, bool]]:
-    """Return the constants among the first two inputs of products, and how the products multiply by each."""
-    matrices = set()
-    for op in graph.ops:
-        for k, name in enumerate(op.inputs[:2]):
-            if name in graph.constants:
-                is_product = op.op_type in ("MatMul", "Gemm")
-                flags = [is_product and bool(op.get(flag, 0)) for flag in ("transA", "transB")]
-                matrices.add((name, k, is_product, *flags))
-    return matrices
 
 
 def differing(before: Analysis, after: Analysis, by_shape: bool = False) -> Iterator[str]:
@@ -249,7 +226,35 @@ class _Elements:
         self._left -= value.tensor.size
         with np.errstate(over="ignore"), contextlib.suppress(NoFingerprintError):
             if value.op is None:
-                return of_source(analysis, name)
-            moved_marks = of_moved(analysis, value.op, input_marks.__getitem__)
+                return _of_source(analysis, name)
+            moved_marks = _of_moved(analysis, value.op, input_marks.__getitem__)
             return None if moved_marks is None else moved_marks[value.output]
+        return None
+
+
+def _of_source(analysis: Analysis, name: str) -> Marks:
+    """Return the fingerprints of a value: by its elements if it is a constant, else by its name."""
+    value, constants = analysis.values[name], analysis.graph.constants
+    if name in constants and value.is_constant:
+        return of_array(constants.read(name))
+    return of_place(seed_of(name), value.sizes)
+
+
+def _of_moved(analysis: Analysis, op: Op, of: Callable[[str], Marks]) -> Sequence[Marks] | None:
+    """Return the fingerprints of a movement node's outputs, given those of its inputs; None if unknown."""
+    node, values = analysis.node(op), analysis.values
+    assert node is not None, "it moves"
+    value = next(values[name] for name in op.outputs if name)
+    count = len(value.data)
+    arguments: list[Any] = [of(name).view(np.int64) for name in op.inputs[:count]]
+    arguments += [values[name].array if name else None for name in op.inputs[count:]]
+    if op.op_type == "CenterCropPad":
+        return None
+    if op.op_type == "Pad" and value.tensor is not None:
+        arguments += [None] * (3 - len(arguments))
+        fill = np.zeros((), value.tensor.dtype) if arguments[2] is None else arguments[2]
+        arguments[2] = of_array(fill).view(np.int64)
+    try:
+        return [np.asarray(array).view(np.uint64) for array in run_node(node, arguments, Budget())]
+    except (ModelError, ValueError):
         return None

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 
 from anydml.errors import ModelError
 from anydml.onnx.checks import inline_functions
-from anydml.proving.names import small_sizes
 from anydml.proving.orders import as_integers
 from anydml.proving.rewrites import Proofs
 from anydml.proving.sizes import Size
 from anydml.slim.analyses import Analyses
 from anydml.slim.analysis import Analysis
 from anydml.slim.bodies import Slim, with_slimmed_bodies
-from anydml.slim.comparing import analyses_at_sizes, differing, have_equal_fingerprints
+from anydml.slim.comparing import analyses_at_sizes, differing
 from anydml.slim.folding import Folding, plain
 from anydml.slim.graph import Graph
 from anydml.slim.roots import with_divisions
@@ -116,33 +115,16 @@ class EquivalenceChecker:
             after: the analyses of another graph, which has the same nodes that compute.
             is_compared: whether to compare them also at the sizes of these analyses.
         """
-        if self._are_proved(before.graph, after.graph):
+        if self._names and self.are_equal(before.graph, after.graph):
             return set()
         pairs = zip(before.all, after.all, strict=True) if is_compared else ()
         wrong = {name for old, new in pairs for name in differing(old, new)}
         # Values that differ at these sizes are rewritten, and the result is compared at other sizes.
         return wrong or self._unequal_at_other_sizes(before.graph, after.graph)
 
-    def are_equal(self, before: Analysis, after: Analysis) -> bool:
-        """Whether two graphs are known to have the same results."""
-        if self._are_proved(before.graph, after.graph):
-            return True
-        pairs = [(before, after)]
-        if self._names:
-            before_analyses = self._others if self._graph is before.graph else []
-            small = [
-                before_analyses[k] if before_analyses else Analysis(before.graph, sizes)
-                for k, sizes in enumerate(small_sizes(self._names))
-            ]
-            pairs = [(analysis, Analysis(after.graph, analysis.sizes, analysis)) for analysis in small]
-        if have_equal_fingerprints(pairs):
-            return True
-        # Without symbolic sizes, fingerprints are quicker; proofs support more operators.
-        proofs = None if self._names else self._proofs
-        return proofs is not None and proofs.are_proved(before.graph.bare, after.graph.bare)
-
-    def _are_proved(self, before: Graph, after: Graph) -> bool:
-        return bool(self._names) and self._proofs is not None and self._proofs.are_proved(before.bare, after.bare)
+    def are_equal(self, before: Graph, after: Graph) -> bool:
+        """Whether two graphs are proved to have the same results."""
+        return self._proofs is not None and self._proofs.are_proved(before.bare, after.bare)
 
     def _unequal_at_other_sizes(self, before: Graph, after: Graph) -> set[str]:
         """Return the names of values that differ for small sizes, large ones, and sizes in another order.

@@ -79,20 +79,3 @@ def windows(op: Op, analysis: Analysis) -> list[Window] | None:
             return None
         all_windows[axis] = (first, len(range(first, stop, step)), step)
     return [all_windows]
-
-
-def is_identity_resize(op: Op, analysis: Analysis) -> bool:
-    """Whether a Resize keeps the size of its image: then every pixel is interpolated with a weight of 1."""
-    if op.op_type != "Resize" or len(op.inputs) < 3:
-        return False
-    before, after = (analysis.values.get(name) for name in (op.inputs[0], op.outputs[0]))
-    if before is None or after is None or before.tensor is None or after.tensor is None:
-        return False
-    modes = b"tf_crop_and_resize", b"tf_half_pixel_for_nn"
-    if before.sizes != after.sizes or op.get("coordinate_transformation_mode") in modes:
-        return False
-    if len(op.inputs) > 3 and op.inputs[3]:
-        return bool(op.get("keep_aspect_ratio_policy", b"stretch") == b"stretch")
-    # A size may stay the same with a scale other than 1.
-    scales = analysis.values.get(op.inputs[2])
-    return scales is not None and scales.array is not None and bool((scales.array == 1).all())

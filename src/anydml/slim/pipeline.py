@@ -259,7 +259,7 @@ def _slim(
 
     rewrite = partial(_apply_rewrites, last, stand_ins, checker, exact, first.before.nodes)
     rewritten, final = rewrite(False)
-    if rewritten and not checker.are_equal(last.analyses.first, final.analyses.first):
+    if rewritten and not checker.are_equal(last.graph, final.graph):
         rewritten, final = rewrite(True)
     stages += rewritten
     after = final.after
@@ -350,7 +350,7 @@ def _apply_rewrites(
         composed = _compose(analyses, stand_ins, current.known_costs, checker, is_compared=False)
         before, after = current.after, composed.after
         is_cheaper = after.bytes_moved <= before.bytes_moved and after.weight < before.weight
-        if is_cheaper and (not is_checked or checker.are_equal(current.analyses.first, composed.analyses.first)):
+        if is_cheaper and (not is_checked or checker.are_equal(current.graph, composed.graph)):
             stages.append(composed.stage(rewrite.title, before, rewrite.is_exact))
             current = composed
     return stages, current

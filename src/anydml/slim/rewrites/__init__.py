@@ -8,13 +8,11 @@ from anydml.slim.rewrites.broadcasts import Broadcasting
 from anydml.slim.rewrites.columns import ColumnSplitting
 from anydml.slim.rewrites.product_orders import ProductOrdering
 from anydml.slim.rewrites.reshapes import ReshapePushing
-from anydml.slim.rewrites.resizes import ResizeRemoval
 from anydml.slim.rewrites.rewrite import Rewrite
 from anydml.slim.rewrites.signs import SignFolding
 from anydml.slim.rewrites.transposes import TransposePushing
 
 REWRITES: Sequence[type[Rewrite]] = (
-    ResizeRemoval,
     Broadcasting,
     ColumnSplitting,
     TransposePushing,
