@@ -51,6 +51,55 @@ def test_dtypes_are_numpys(name, dtype):
             np.testing.assert_array_equal(found, wanted)
 
 
+ELEMENTS = {
+    "element": lambda x: x[1],
+    "from the end": lambda x: x[-1],
+    "view": lambda x: x[1, ...],
+    "each": lambda x: [*x],
+    "by an array": lambda x: x[np.array(1)],
+    "taken": lambda x: np.take(x, 2),
+    "taken by a method": lambda x: x.take(2),
+    "of a scalar": lambda x: x[:1].reshape(())[()],
+    "reshaped": lambda x: x[:1].reshape(()),
+    "of a row": lambda x: x.reshape(2, 2)[1, 0],
+    "stacked": lambda x: np.stack([x[0], x[2]]),
+    "filled": lambda x: np.full(3, x[1]),
+    "repeated": lambda x: np.repeat(x[1], 3),
+    "inserted": lambda x: np.insert(x, 0, x[1]),
+    "appended": lambda x: np.append(x, x[1]),
+    "assigned": lambda x: assigned(x.copy(), x[2]),
+    "assigned as it was": lambda x: assigned(x.copy(), x[2:3]),
+    "assigned natively": lambda x: assigned(np.zeros(3, x.dtype.newbyteorder("=")), x[2]),
+    "assigned to native ones": lambda x: assigned(np.zeros(3, x.dtype.newbyteorder("=")), x[2:3]),
+}
+
+
+def assigned(array, element):
+    array[1:2] = element
+    return array
+
+
+@pytest.mark.parametrize("dtype", [">f2", ">f8", ">i2", ">c8", ">M8[s]", "<f4"])
+@pytest.mark.parametrize("name", ELEMENTS)
+def test_single_elements_are_native(name, dtype):
+    function = ELEMENTS[name]
+    fused = dml.fuse(function)
+    for x in (np.arange(4), np.arange(8)[::-2]):
+        array = x.astype(dtype)
+        found, expected = fused(array), function(array)
+        if name != "each":
+            found, expected = [found], [expected]
+        for one, other in zip(found, expected, strict=True):
+            assert one.dtype.str == other.dtype.str
+            np.testing.assert_array_equal(one, other)
+
+
+def test_elements_of_records_keep_their_order():
+    x = np.array([(1, 2), (3, 4)], [("a", ">f4"), ("b", "<i2")])
+    assert dml.fuse(lambda x: x[1])(x).dtype == x.dtype
+    assert dml.fuse(lambda x: x[1])(x).tolist() == (3, 4)
+
+
 def test_orders_may_be_mixed():
     x = np.arange(6, dtype=">i4").reshape(2, 3)
     mixed = lambda x, y: np.concatenate([x, y, x.T.reshape(2, 3)])  # noqa: E731

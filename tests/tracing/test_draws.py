@@ -219,6 +219,14 @@ UNIVERSAL, VECTORIZED = np.frompyfunc(lambda _: random.random(), 1, 1), np.vecto
 MISSING = collections.defaultdict(random.random)
 CALLS = np.array([random.random])
 MANY = [random.random] * 1000
+MANY_GENERATORS = [np.random.default_rng(k) for k in range(300)]
+MANY_METHODS = np.array([generator.random for generator in MANY_GENERATORS])
+MANY_PARTIALS = {k: functools.partial(float, PYTHONS.random) for k in range(300)} | {
+    0: functools.partial(PYTHONS.uniform, 0, 9)
+}
+MANY_HOLDERS = [types.SimpleNamespace(by=[generator]) for generator in MANY_GENERATORS]
+MANY_FUNCTIONS = [lambda by=generator: by.random() for generator in MANY_GENERATORS]
+MANY_LISTS = [[np.random.default_rng(k) for k in range(200)] for _ in range(20)]
 
 BEHIND = {
     "functions by class": lambda x: dispatched(1),
@@ -232,6 +240,12 @@ BEHIND = {
     "an array's method": lambda x: ROW.pick(),
     "an array of functions": lambda x: CALLS[0](),
     "a long list": lambda x: MANY[-1](),
+    "a long list of generators": lambda x: MANY_GENERATORS[-1].random(),
+    "a long array": lambda x: MANY_METHODS[-1](),
+    "a long dict": lambda x: MANY_PARTIALS[0](),
+    "a long list of objects": lambda x: MANY_HOLDERS[-1].by[0].random(),
+    "a long list of functions": lambda x: MANY_FUNCTIONS[-1](),
+    "more objects than are visited": lambda x: MANY_LISTS[-1][-1].random(),
     "a text": lambda x: eval("MANY[-1]()"),
 }
 

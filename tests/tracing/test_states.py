@@ -3,6 +3,7 @@
 import collections
 import ctypes
 import functools
+import glob
 import io
 import mmap
 import multiprocessing
@@ -15,6 +16,7 @@ from configparser import ConfigParser
 
 import numpy as np
 import pytest
+import safetensors.numpy
 from tracing.test_surroundings import check, nothing
 
 import anydml as dml
@@ -156,6 +158,9 @@ def object_cases():
     named = tensor.as_subclass(type("Named", (torch.Tensor,), {}))
     named.number = 0
     yield "an attribute of a tensor", lambda: named.number, lambda k: setattr(named, "number", k)
+    module = torch.nn.Module()
+    module.number = torch.nn.Parameter(torch.zeros(1))
+    yield "a parameter", lambda: int(module.number), lambda k: torch.nn.init.constant_(module.number, k)
     number = ctypes.c_int(0)
     yield "a number of C", lambda: number.value, lambda k: setattr(number, "value", k)
     shared = multiprocessing.Value("i", 0)
@@ -245,3 +250,44 @@ def test_what_does_not_change_is_traced_once(each):
     for k in range(4, 12):
         fused(np.arange(k))
     assert fused.counts.traces == 1
+
+
+def read(path):
+    with io.FileIO(path) as file:
+        return file.read()
+
+
+def output(path):
+    with os.popen(f"cat {path}") as file:
+        return file.read()
+
+
+FILES = {
+    "bytes": read,
+    "array": lambda path: np.lib.format.open_memmap(f"{path}.npy")[0],
+    "tensor": lambda path: torch.load(f"{path}.pt"),
+    "names": lambda path: len(glob.glob(f"{path}.part*")),
+    "permission": lambda path: os.access(f"{path}.part5", os.F_OK),
+    "link": lambda path: os.path.lexists(f"{path}.part5"),
+    "command": output,
+    "compiled code": lambda path: safetensors.safe_open(f"{path}.safetensors", "np").get_tensor("x")[0],
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_are_read_in_every_call(name, tmp_path):
+    folders, read_file = iter(("function", "fused")), FILES[name]
+
+    def make():
+        path = str(tmp_path / next(folders))
+
+        def change(k):
+            with open(path, "w") as text, open(f"{path}.part{k}", "w"):
+                text.write(str(k))
+            np.save(f"{path}.npy", [k])
+            torch.save(torch.tensor(k), f"{path}.pt")
+            safetensors.numpy.save_file({"x": np.array([k])}, f"{path}.safetensors")
+
+        return lambda x: x[int(read_file(path)) :], change
+
+    check(make)

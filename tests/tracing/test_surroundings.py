@@ -462,6 +462,23 @@ def test_seeded_generators_inside_are_no_matter():
     assert fused.counts.traces == 1
 
 
+@pytest.mark.filterwarnings("ignore:.* is not fused")
+@pytest.mark.parametrize(
+    "start",
+    [
+        lambda x, seed: np.random.default_rng(seed).integers(9),
+        lambda x, seed: np.random.default_rng([seed, len(x)]).integers(9),
+        lambda x, seed: np.random.RandomState(seed).randint(9),
+        lambda x, seed: np.random.Generator(np.random.PCG64(len(x))).integers(9),
+        lambda x, seed: random.Random(seed).randrange(9),
+    ],
+)
+def test_seeds_may_be_arguments_and_sizes(start):
+    fused = dml.fuse(lambda x, seed: x[start(x, seed) :])
+    for seed in (*range(12), 3):
+        assert fused(X[seed:], seed).tolist() == X[seed:][start(X[seed:], seed) :].tolist()
+
+
 def test_a_function_that_changes_something_and_fails_ran_once():
     steps = itertools.count()
 

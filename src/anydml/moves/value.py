@@ -162,6 +162,9 @@ class Value:
                 offset = offset if is_zero(start) else offset + start * stride
                 strides.append(stride if is_one(step) else stride * step)
             return _viewed(sizes, self.element_size, access, offset, strides)
+        if len(self.pieces) == 1 and isinstance(self.pieces[0].source, Fill):
+            pieces = [] if has_zero(sizes) else [_whole_piece(sizes, self.pieces[0].source)]
+            return _value_of_pieces(sizes, self.element_size, pieces)
         value = self
         for axis, (start, size, step) in enumerate(zip(starts, sizes, steps, strict=True)):
             if is_zero(start) and is_one(step) and are_same(size, value.sizes[axis]):

@@ -218,8 +218,16 @@ def native(x: TracedArray) -> TracedArray:
     if x.element.isnative and not x.element.fields:
         return x
     dtype = np.promote_types(x.element, x.element)
-    if dtype == x.element:
-        return x
+    return x if dtype == x.element else _in_order(x, dtype)
+
+
+def native_element(x: TracedArray) -> TracedArray:
+    """Return a single element with the dtype of NumPy's scalars: in native byte order, except for records."""
+    return x if x.element.fields else native(x)
+
+
+def _in_order(x: TracedArray, dtype: np.dtype[Any]) -> TracedArray:
+    """Store x with its dtype in another byte order, or without the gaps of records."""
     composer, rank = x.trace.composer, x.ndim
     if x.element.fields and dtype.fields:
         places = [(*x.element.fields[name][:2], dtype.fields[name][0]) for name in dtype.names or ()]
@@ -253,6 +261,7 @@ def fill(x: TracedArray, shape: Any = None, number: Any = None, dtype: Any = Non
     """
     sizes, element = x.shape if shape is None else sizes_of(shape), dtype_of(x, dtype)
     if isinstance(number, TracedArray):
+        number = cast(x, number) if element == x.element else number
         if number.element != element:
             raise refusal(f"conversion of {number!r} to {element}")
         return broadcast(number, sizes)
@@ -299,9 +308,11 @@ def _torch_element(number: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any] | 
 
 
 def cast(x: TracedArray, value: Any) -> TracedArray:
-    """Convert a constant to an array of x's dtype; a traced array is returned unchanged."""
+    """Convert a constant to an array of x's dtype; of a traced array, only the byte order may change."""
     if isinstance(value, TracedArray):
-        return value
+        value, dtype = x.trace.array(value), x.element
+        is_swapped = not dtype.fields and value.element != dtype and value.element == dtype.newbyteorder()
+        return _in_order(value, dtype) if is_swapped else value
     if adapter_of(value) is not None:
         if is_list(value):
             return x.trace.array(value)

@@ -19,7 +19,7 @@ from anydml.moves.pieces import Piece
 from anydml.moves.value import MAX_PIECES, Value
 from anydml.tracing.array_verbs import cut, fill, join
 from anydml.tracing.assigning import replaced
-from anydml.tracing.indexing import indexed, is_basic
+from anydml.tracing.indexing import indexed, is_basic, is_element
 from anydml.tracing.open_sizes import is_open
 from anydml.tracing.refusing import fuse_error, named_errors, not_assignable
 from anydml.tracing.structure import leaves
@@ -130,9 +130,7 @@ def assignable_classes(trace: Any) -> tuple[Any, ...]:
 
 def _is_view(result: TracedArray, key: Any) -> bool:
     """Whether the selection by a key shares memory with the array; a single element of a NumPy array does not."""
-    if result.ndim or result.MIN_RANK or not is_basic(key):
-        return is_basic(key)
-    return any(index is ... for index in (key if isinstance(key, tuple) else (key,)))
+    return is_basic(key) and not is_element(result, key)
 
 
 def as_assignable(x: TracedArray) -> TracedArray:
@@ -277,14 +275,18 @@ def _write(base: Any, key: Any, value: Any) -> None:
     first, count, inner_key = rows
     if not base.slabs:
         base.slabs = [_slab(0, base.trace.new_array(base.value, base.element, base.like))]
-    for position in (first, first + count):
-        _split(base.slabs, position)
-    begins = [slab.start for slab in base.slabs]
-    low = bisect_right(begins, first) - 1
-    high = bisect_right(begins, first + count - 1)
-    old_rows = [slab.rows for slab in base.slabs[low:high]]
-    changed = replaced(old_rows[0] if len(old_rows) == 1 else join(old_rows, 0), inner_key, value)
-    base.slabs[low:high] = [_slab(first, changed)]
+    begins, end = [slab.start for slab in base.slabs], first + count
+    low, high = bisect_right(begins, first) - 1, bisect_right(begins, end - 1)
+    touched = base.slabs[low:high]
+    touched_rows = [slab.rows for slab in touched]
+    old_rows = touched_rows[0] if len(touched_rows) == 1 else join(touched_rows, 0)
+    begin, size = begins[low], old_rows.shape[0]
+    changed = [_slab(first, replaced(_rows(old_rows, first - begin, end - begin), inner_key, value))]
+    if begin < first:
+        changed.insert(0, _slab(begin, _rows(old_rows, 0, first - begin)))
+    if end < begin + size:
+        changed.append(_slab(end, _rows(old_rows, end - begin, size)))
+    base.slabs[low:high] = changed
     pieces = tuple(chain.from_iterable([slab.pieces for slab in base.slabs]))
     if len(pieces) <= MAX_PIECES:
         base.value = Value(base.shape, base.itemsize, pieces)
@@ -309,18 +311,13 @@ def _rows_of(base: Any, key: Any) -> tuple[int, int, Any] | None:
 
 def _slab(start: int, rows: TracedArray) -> _Slab:
     pieces = rows.value.pieces
-    moved = [piece._replace(start=(piece.start[0] + start, *piece.start[1:])) for piece in pieces] if start else pieces
+    moved = [Piece((at[0] + start, *at[1:]), factors, source) for at, factors, source in pieces] if start else pieces
     return _Slab(start, rows, tuple(moved))
 
 
-def _split(slabs: list[_Slab], position: int) -> None:
-    """Split the slabs so that a slab begins at a row."""
-    at = bisect_right([slab.start for slab in slabs], position) - 1
-    start, rows, _ = slabs[at]
-    size = rows.shape[0]
-    if start < position < start + size:
-        front, back = cut(rows, 0, 0, position - start), cut(rows, 0, position - start, start + size - position)
-        slabs[at : at + 1] = [_slab(start, front), _slab(position, back)]
+def _rows(array: TracedArray, start: int, stop: int) -> TracedArray:
+    """Return some rows of an array, or the array if these are all."""
+    return array if stop - start == array.shape[0] else cut(array, 0, start, stop - start)
 
 
 def new_assignable_array(trace: Any, shape: Any, dtype: Any, fill_value: Any = None) -> TracedArray:

@@ -30,7 +30,7 @@ def replaced(x: TracedArray, key: Any, value: Any) -> TracedArray:
     Raises:
         FuseError: the key or the elements do not fit, or the elements have another dtype.
     """
-    part = x.trace.array(value) if isinstance(value, TracedArray) else _new_elements(x, value)
+    part = cast(x, value) if isinstance(value, TracedArray) else _new_elements(x, value)
     if part.element != x.element:
         raise refusal(f"{part!r} assigned into {x!r}", "convert them to one dtype first")
     if isinstance(key, TracedArray) and key.element.kind == "b":

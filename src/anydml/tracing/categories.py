@@ -72,7 +72,7 @@ def _category_of(class_: Any) -> str:
         return "class"
     if _is_generator(class_):
         return "generator"
-    if issubclass(class_, _WRAPPER_TYPES) or class_.__name__ == "cython_function_or_method":
+    if issubclass(class_, _WRAPPER_TYPES) or class_.__name__ == CYTHON_FUNCTION:
         return "wrapper"
     queues = sys.modules.get("queue")
     unsteady = _UNSTEADY_TYPES if queues is None else (*_UNSTEADY_TYPES, queues.Queue, queues.SimpleQueue)
@@ -101,6 +101,10 @@ def _is_opaque(class_: type) -> bool:
         return False
     if package in sys.stdlib_module_names:
         return not issubclass(class_, BaseException)
+    return _has_compiled_methods(class_)
+
+
+def _has_compiled_methods(class_: type) -> bool:
     return any(type(base) in _COMPILED_METHODS for name, base in vars(class_).items() if name not in _IN_EVERY_CLASS)
 
 
@@ -134,6 +138,9 @@ _CONTAINER_TYPES = (list, tuple, dict, set, frozenset, collections.deque, types.
 
 _WRAPPER_TYPES = (types.MethodType, types.MethodWrapperType, partial, functools._lru_cache_wrapper, property,
              cached_property, classmethod, staticmethod, np.vectorize)  # fmt: skip
+
+CYTHON_FUNCTION = "cython_function_or_method"
+"""Name of the types of functions that Cython has compiled."""
 
 _UNSTEADY_TYPES = (contextvars.ContextVar, threading.local, weakref.ref)
 
@@ -175,6 +182,13 @@ def is_of_a_library(value: Any) -> bool:
         # Classes that are defined by code without a module name have this module, too.
         return not value.__flags__ & _RUNTIME_CLASS
     return package_of(value) in _LIBRARIES
+
+
+def is_compiled_elsewhere(value: Any) -> bool:
+    """Whether a class or compiled function has compiled code of another library, which may read a file or draw."""
+    if isinstance(value, type):
+        return any(map(_has_compiled_methods, classes_of(value)))
+    return bool(package_of(value)) and not is_of_a_library(value)
 
 
 _RUNTIME_CLASS = 1 << 9

@@ -42,11 +42,21 @@ _UNSTEADY_FUNCTIONS = {
     *_CLOCKS,
     *(getattr(time, name) for name in ("localtime", "gmtime", "ctime", "strftime", "asctime")),
     *(getattr(time, name) for name in ("clock_gettime", "clock_gettime_ns") if hasattr(time, name)),
-    *(os.times, os.listdir, os.scandir, os.stat, io.open),
-    *(os.path.exists, os.path.isfile, os.path.isdir, os.path.getsize, os.path.getmtime),
+    *(os.times, os.listdir, os.scandir, os.stat, os.lstat, os.access, os.readlink, os.popen, io.open),
+    *(os.path.exists, os.path.lexists, os.path.isfile, os.path.isdir, os.path.islink, os.path.ismount),
+    *(os.path.getsize, os.path.getmtime, os.path.getatime, os.path.getctime),
     *(np.load, np.fromfile, np.loadtxt, np.memmap, np.genfromtxt),
 }
 """These functions, and others whose results may differ in the next call, or depend on a file."""
+
+_READERS = {
+    "glob": ("glob", "iglob"),
+    "numpy.lib._format_impl": ("open_memmap", "read_array"),
+    "numpy.lib.format": ("open_memmap", "read_array"),
+    "resource": ("getrusage",),
+    "torch.serialization": ("load",),
+}
+"""Names of further such functions, by the modules in which they are defined, which are not imported here."""
 
 
 def _clock_name(function: Any) -> str | None:
@@ -65,9 +75,10 @@ def differs_by_time(value: Any) -> bool:
     """Whether an object is a function or class whose results may differ in every call."""
     class_ = type(value)
     if class_ in (types.BuiltinFunctionType, types.FunctionType, types.MethodType):
-        return value in _UNSTEADY_FUNCTIONS or _clock_name(value) is not None
+        is_reader = value.__name__ in _READERS.get(value.__module__ or "", ())
+        return is_reader or value in _UNSTEADY_FUNCTIONS or _clock_name(value) is not None
     return isinstance(value, (random.SystemRandom, pathlib.Path)) or (
-        class_ is type and issubclass(value, (random.SystemRandom, pathlib.Path, datetime.date))
+        class_ is type and issubclass(value, (random.SystemRandom, pathlib.Path, datetime.date, io.FileIO))
     )
 
 

@@ -25,6 +25,7 @@ from anydml.tracing.arrays_as_numbers import Place, contains_arrays, with_arrays
 from anydml.tracing.bridging import NO_VIEWS, call_on_views
 from anydml.tracing.cached_traces import CachedTraces, LatestTrace
 from anydml.tracing.call_arguments import CallArguments
+from anydml.tracing.categories import GENERATOR_MAKERS
 from anydml.tracing.counts import Counts
 from anydml.tracing.random_draws import loaded_random_libraries
 from anydml.tracing.refusing import fuse_error
@@ -346,8 +347,8 @@ class Fused(TracedCallable, Generic[P, R]):
         try:
             return trace_call(*traced_arguments, is_open=True, watched=watched), surroundings
         except Exception:
-            # Functions written in C accept only integers, and errors must show numbers.
-            if surroundings.change():
+            # Functions written in C, which may make generators, accept only integers, and errors must show numbers.
+            if surroundings.change() not in (None, *GENERATOR_MAKERS):
                 raise
             return trace_call(*traced_arguments, is_open=False, watched=watched), surroundings
 

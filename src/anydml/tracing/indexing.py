@@ -12,7 +12,7 @@ from anydml.errors import FuseIndexError
 from anydml.moves.open_numbers import larger, smaller
 from anydml.moves.wrapped_indices import out_of_range
 from anydml.text import count_noun
-from anydml.tracing.array_verbs import broadcast, common_shape, permute, reshape, window
+from anydml.tracing.array_verbs import broadcast, common_shape, native_element, permute, reshape, window
 from anydml.tracing.constants import TORCH_KEY_DTYPES, Array, constant_array, torch_indices, whole_number
 from anydml.tracing.open_sizes import OpenSize
 from anydml.tracing.refusing import fuse_error, named_errors, refusal
@@ -28,7 +28,8 @@ def indexed(x: TracedArray, key: Any) -> TracedArray:
     """
     x = x.trace.array(x)
     with named_errors("indexing"):
-        return _select(x, _key_items(x, key))
+        result = _select(x, _key_items(x, key))
+        return native_element(result) if not x.element.isnative and is_element(result, key) else result
 
 
 def at(x: TracedArray, axis: int, key: Any) -> TracedArray:
@@ -130,6 +131,11 @@ def is_basic(key: Any) -> bool:
         or (isinstance(entry, np.integer) and not entry.ndim)
         for entry in (key if isinstance(key, tuple) else (key,))
     )
+
+
+def is_element(result: TracedArray, key: Any) -> bool:
+    """Whether a key selects a single element, which NumPy copies, and not a view without dimensions."""
+    return not (result.ndim or result.MIN_RANK or any(item is ... for item in (key if type(key) is tuple else (key,))))
 
 
 _BASIC_TYPES = frozenset((int, OpenSize, ShortInteger, slice))

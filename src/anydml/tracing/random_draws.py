@@ -47,12 +47,13 @@ def no_random_draws(name: str, surroundings: Surroundings) -> Iterator[None]:
     Raises:
         FuseError: the state of a generator differs afterwards.
     """
-    objects = surroundings.objects
-    if surroundings.is_complete and cannot_draw(surroundings.names, objects.values()):
+    objects, hidden = surroundings.objects, surroundings.hidden_generators
+    if surroundings.is_complete and not hidden and cannot_draw(surroundings.names, objects.values()):
         yield
         return
     before = [
-        (source, source.state()) for source in (*_reachable_generators(objects.values()), *_global_generators(objects))
+        (source, source.state())
+        for source in (*_reachable_generators([*objects.values(), *hidden]), *_global_generators(objects))
     ]
     yield
     for source, state in before:

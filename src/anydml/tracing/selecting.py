@@ -20,6 +20,7 @@ from anydml.tracing.array_verbs import (
     common_shape,
     cut,
     fill,
+    native_element,
     reshape,
     shape_with,
 )
@@ -50,7 +51,8 @@ def take(x: TracedArray, indices: Any, axis: Any = None, mode: str = "raise") ->
         raise fuse_error(f"traced indices in mode {mode!r}: {hint}")
     by = traced_or_constant(indices)
     by = _bounded(by, x.shape[axis], mode)
-    return pick(x, by if isinstance(by, TracedArray) or by.size else by.astype(np.int64), axis)
+    result = pick(x, by if isinstance(by, TracedArray) or by.size else by.astype(np.int64), axis)
+    return result if result.ndim or result.MIN_RANK else native_element(result)
 
 
 def _bounded(indices: Any, size: int, mode: str) -> Any:

@@ -11,7 +11,7 @@ import operator
 import os
 import sys
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -20,16 +20,19 @@ import numpy as np
 
 from anydml.tracing.attributes import MAX_ITEMS, Attributes
 from anydml.tracing.categories import (
+    CYTHON_FUNCTION,
     category_of,
     classes_of,
     is_aliased_rng_factory,
     is_array_like,
+    is_compiled_elsewhere,
     is_of_a_library,
     package_of,
     referents_of,
     syntax_methods,
 )
 from anydml.tracing.clocks import clock_replacement, differs_by_process, differs_by_time
+from anydml.tracing.hidden_generators import generators_behind
 from anydml.tracing.names_in_code import (
     makes_generators,
     modules_of,
@@ -52,6 +55,9 @@ MAX_BYTES = 1024
 _DEFAULT_DTYPE_FUNCTIONS = ("zeros", "ones", "empty", "full", "tensor")
 """Functions of PyTorch whose results may have the default dtype."""
 
+_FIELDS_OF_MODULES = ("_modules", "_buffers", "_parameters")
+"""Attributes of PyTorch's modules, which are dicts of further attributes."""
+
 _SKIPPED_TYPES = frozenset((int, float, bool, str, type(None), slice, np.ndarray))
 
 
@@ -64,6 +70,7 @@ class Surroundings:
 
     Attributes:
         objects: the visited objects, by identity.
+        hidden_generators: generators of random numbers behind objects that were not visited.
         names: all names in the code of the functions that were visited.
         unsteady: the name of a value that may differ whenever it is read; None if there is none.
         is_doubted: whether `unsteady` is only suspected, so that another trace may find none.
@@ -72,6 +79,7 @@ class Surroundings:
 
     def __init__(self, function: Callable[..., Any], arguments: Any) -> None:
         self.objects: dict[int, Any] = {}
+        self.hidden_generators: list[Any] = []
         self.names: set[str] = set()
         self.unsteady: str | None = None
         self.is_doubted = False
@@ -89,6 +97,7 @@ class Surroundings:
         self._visit_function(function)
         self._visit_arguments(arguments)
         self._visit_all()
+        self.hidden_generators += generators_behind([value for value, _ in self._waiting])
         if len(self._functions) > 1:
             # Notebooks that reload a module replace the code of its functions.
             names = [function.__name__ for function in self._functions]
@@ -194,10 +203,16 @@ class Surroundings:
     def _visit_array(self, array: Any, label: str) -> None:
         if array.nbytes <= MAX_BYTES:
             self.surrounding_values.note_content(array.tobytes, label)
-        if array.dtype.hasobject and array.size <= MAX_ITEMS:
-            self._waiting += [(item, label) for item in array.flat]
+        if array.dtype.hasobject:
+            self._visit_items(array.ravel().tolist(), label)
         if type(array) is not np.ndarray:
             self._visit_object(array, label)
+
+    def _visit_items(self, items: Collection[Any], label: str) -> None:
+        if len(items) <= MAX_ITEMS:
+            self._waiting += [(item, label) for item in items]
+        else:
+            self.hidden_generators += generators_behind(items)
 
     def _visit_buffer(self, buffer: Any, label: str) -> None:
         self.surrounding_values.note_content(memoryview(buffer).tobytes, label)
@@ -215,7 +230,9 @@ class Surroundings:
     def _visit_reached_function(self, function: Any, label: str) -> None:
         if type(function) is not types.FunctionType:
             # The `__self__` of a builtin function that is not a method is its module.
-            if type(function.__self__) is not types.ModuleType:
+            if is_compiled_elsewhere(function):
+                self.unsteady = label
+            elif type(function.__self__) is not types.ModuleType:
                 self._waiting.append((function.__self__, label))
         elif not is_of_a_library(function):
             self._search_function(function, is_copied=False)
@@ -228,6 +245,8 @@ class Surroundings:
 
     def _visit_wrapper(self, wrapper: Any, label: str) -> None:
         if isinstance(wrapper, functools._lru_cache_wrapper) and makes_generators(wrapper.__wrapped__):
+            self.unsteady = label
+        if type(wrapper).__name__ == CYTHON_FUNCTION and is_compiled_elsewhere(wrapper):
             self.unsteady = label
         self._waiting += [(part, label) for part in referents_of(wrapper)]
         self._add_user_attributes(wrapper, label)
@@ -250,6 +269,8 @@ class Surroundings:
 
     def _visit_object(self, value: Any, label: str) -> None:
         class_ = type(value)
+        if isinstance(value, type) and is_compiled_elsewhere(value):
+            self.unsteady = label
         self._add_object(
             value, label, [*classes_of(value), *classes_of(class_)] if isinstance(value, type) else classes_of(class_)
         )
@@ -264,8 +285,7 @@ class Surroundings:
         mapping = {} if is_class else getattr(value, "__dict__", {})
         self._attributes.add(value, mapping, classes, label)
         self._waiting += [(method, label) for class_ in classes for method in syntax_methods(class_, is_class)]
-        # Modules of PyTorch have attributes that are items of these dicts.
-        self._waiting += [(mapping[name], label) for name in ("_modules", "_buffers") if name in mapping]
+        self._waiting += [(mapping[name], label) for name in _FIELDS_OF_MODULES if name in mapping]
 
     def _search_function(self, function: types.FunctionType, is_copied: bool) -> None:
         """Note the values that a function reads by its names, and visit them.
@@ -322,8 +342,7 @@ class Surroundings:
         is_dict = isinstance(container, (dict, types.MappingProxyType))
         items = container.values() if is_dict else container
         self._containers[id(container)] = label
-        if len(container) <= MAX_ITEMS:
-            self._waiting += [(item, f"{label}[…]") for item in items]
+        self._visit_items(items, f"{label}[…]")
         if not isinstance(container, (tuple, frozenset)):
             read = partial(chain, container, items) if is_dict else partial(iter, container)
             self._note(read if len(container) <= MAX_ITEMS else partial(iter, ()), label, container=container)
