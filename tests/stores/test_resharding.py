@@ -320,6 +320,7 @@ def test_files_are_numbered_from_one(tmp_path, number):
         ('[[rules]]\nmatch = "a"\nrename = "b"', 'makes a second tensor of the name "b"'),
         ('[[rules]]\nmatch = "*"\nrename = "x{n}"', "{n}, which the matched pattern"),
         ('[[rules]]\nmatch = "a"\nsplit = ["x", "y"]\naxis = 0\nsizes = [1, 2]', "which add up to 3, not "),
+        ('[[rules]]\nmatch = "a"\nsplit = ["x", "y", "z"]\naxis = 0', "into 3 equal parts, but 4 elements do not"),
         ('[[rules]]\nmatch = "a"\nsplit = ["x", "y"]\naxis = 0\nsizes = [1, 2, 3]', "[1, 2, 3], for 2 names"),
         ('[[rules]]\nmatch = "a"\nsplit = ["x", "y"]\naxis = 0\nsizes = [-1, 5]', "one of which is negative"),
         ('[[rules]]\nmatch = "a"\nsplit = ["x", "y"]\naxis = 7', 'is axis 7, but "a" has shape [4, 6]'),
