@@ -239,6 +239,13 @@ PAIRS = np.zeros(2, [("a", "f4"), ("b", [("v", "f4", 2), ("n", "i4")])])
         (lambda: dml.fill(np.zeros(2, "m8[s]"), np.timedelta64(1500, "ms")), "would be stored as .*1"),
         (lambda: dml.fill(np.zeros(2, "m8[s]"), np.uint64(1 << 63)), r"not an element of timedelta64\[s\]"),
         (lambda: dml.fill(np.zeros(2, ml_dtypes.float8_e4m3fn), float("inf")), "it would be stored as nan"),
+        (
+            lambda: dml.fill(X.astype("f2"), 65520),
+            "65520, which is not an element of float16: it would be stored as inf",
+        ),
+        (lambda: dml.fill(X.astype("f4"), -1e39), "not an element of float32: it would be stored as inf"),
+        (lambda: dml.fill(X.astype("F"), 1e39j), "not an element of complex64: it would be stored as inf"),
+        (lambda: dml.fill(np.zeros(1, [("a", "f2")]), (1e5,)), "it would be stored as inf"),
         (lambda: dml.permute_dims(X, {1, 0}), r"axes is \{0, 1\}, but it must be a list of integers"),
         (lambda: dml.tile(X, {0: 2, 1: 3}), r"repeats is \{0: 2, 1: 3\}, but it must be a list of integers"),
         (lambda: dml.fill(X.astype("i8"), float("nan")), "cannot convert float NaN to integer"),

@@ -157,6 +157,11 @@ def test_cases_cover_every_operator():
         (lambda f: f.where([True], [1], [2]), r"where: condition is \[True\], but it must be a PyTorch tensor"),
         (lambda f: f.join(torch.arange(4)), r"join: arrays is tensor\(.*a list of PyTorch tensors: pass \[x\]"),
         (lambda f: f.stack(torch.arange(4)), r"stack: arrays is tensor\(.*a list of PyTorch tensors"),
+        (lambda f: f.join({torch.arange(4)}), r"join: arrays is \{tensor\(.*it must be a list of tensors"),
+        (
+            lambda f: f.permute_dims(torch.zeros(2, 3), {1, 0}),
+            r"permute_dims: axes is \{0, 1\}, but it must be a list of integers",
+        ),
         (lambda f: f.tile([1, 2], [2]), r"tile: x is \[1, 2\], but it must be a PyTorch tensor"),
         (lambda f: f.pad(torch.arange(4), 1), "pad: pads is 1, but it must be a list of integers"),
         (lambda f: f.pad(torch.arange(4), [1, 1], value="a"), "pad: value is 'a', but it must be a number"),

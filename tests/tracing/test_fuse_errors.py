@@ -70,6 +70,7 @@ FITTING = {
     "ravel order": lambda x: x.ravel("K"),
     "reshape two": lambda x: x.reshape(-1, -1),
     "transpose": lambda x: x.transpose(0, 0),
+    "transpose by a set": lambda x: x.transpose({1, 0}),
     "axis": lambda x: np.flip(x, 2),
     "stack": lambda x: np.stack([x, x.T]),
     "concatenate": lambda x: np.concatenate([x, x.T]),

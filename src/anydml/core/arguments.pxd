@@ -39,15 +39,21 @@ cdef extern from "numpy/arrayobject.h":
 cdef extern from *:
     """
     #include <numpy/arrayobject.h>
+    #include <math.h>
     #include <string.h>
     static inline int anydml_has_heap_type(PyObject *x) { return PyType_HasFeature(Py_TYPE(x), Py_TPFLAGS_HEAPTYPE); }
-    /* Plain bytes and structures, but not registered dtypes such as bfloat16, which have the same kind. */
+    /* Texts, times, plain bytes and structures, but not registered dtypes such as bfloat16, which have the same kind. */
     static int anydml_is_opaque(PyObject *descr) {
         PyArray_Descr *d = (PyArray_Descr *)descr;
         return strchr("VSUMm", d->kind) && d->type_num < NPY_USERDEF;
     }
     static int anydml_is_extended(PyObject *descr) {
         return PyTypeNum_ISUSERDEF(((PyArray_Descr *)descr)->type_num);
+    }
+    /* The largest number that is not stored as infinity. */
+    static double anydml_largest(PyObject *descr) {
+        int type = ((PyArray_Descr *)descr)->type_num;
+        return type == NPY_HALF ? 65504 : type == NPY_FLOAT || type == NPY_CFLOAT ? 3.4028234663852886e38 : HUGE_VAL;
     }
     static PyObject *anydml_element(PyObject *descr, char *at) {
         return PyArray_Scalar(at, (PyArray_Descr *)descr, NULL);
@@ -59,6 +65,7 @@ cdef extern from *:
     bint has_heap_type "anydml_has_heap_type"(object x)
     bint is_opaque "anydml_is_opaque"(void *descr)
     bint is_extended "anydml_is_extended"(void *descr)
+    double largest "anydml_largest"(void *descr)
     object element_at "anydml_element"(void *descr, char *at)
     int pack "anydml_pack"(void *descr, char *at, object value) except -1
 

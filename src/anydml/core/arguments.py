@@ -15,7 +15,7 @@ from cython.cimports.cpython.long import PyLong_AsLongLongAndOverflow
 from cython.cimports.cpython.ref import PyObject
 from cython.cimports.cpython.sequence import PySequence_Fast_GET_ITEM, PySequence_Fast_GET_SIZE
 from cython.cimports.cpython.tuple import PyTuple_Check
-from cython.cimports.libc.math import fabs, isinf, trunc
+from cython.cimports.libc.math import INFINITY, fabs, isinf, trunc
 from cython.cimports.libc.string import memcpy, memset
 from cython.cimports.numpy import import_array
 
@@ -170,6 +170,9 @@ def item(maker, x, value):
     ):
         raise REFUSED
     if maker.item_size not in (0, c.kind.element):
+        raise REFUSED
+    limit: cython.double = largest(cython.cast(cython.pointer(PyObject), dtype))
+    if limit < INFINITY and (class_ is complex or (class_ is not dtype.type and limit < fabs(value) < INFINITY)):
         raise REFUSED
     maker.item_size = c.kind.element
     pattern = cython.cast(cython.p_char, room(maker, c.kind.element // 8 + 1))

@@ -54,12 +54,14 @@ class Element:
                 raise DescError(message, name, field, f"{field} must be an element of x")
             return cls(scalar.tobytes(), None, dtype)
         try:
-            scalar[()] = scalar_value = _scalar(value, dtype)
+            with np.errstate(over="raise"):
+                scalar[()] = scalar_value = _scalar(value, dtype)
             if dtype.isbuiltin == 2:
                 _check_extended(scalar_value, scalar[()], dtype)
-        except (OverflowError, RuntimeError, TypeError, ValueError) as error:
+        except (ArithmeticError, RuntimeError, TypeError, ValueError) as error:
             is_beyond = isinstance(error, OverflowError) and dtype.kind in "iu"
             reason = f"it holds {np.iinfo(dtype).min} to {np.iinfo(dtype).max}" if is_beyond else error
+            reason = "it would be stored as inf" if isinstance(error, FloatingPointError) else reason
             message = f"{name}: {field} is {value!r}, which is not an element of {dtype}: {reason}"
             raise DescError(message, name, field, f"{field} must be an element of x") from None
         return (

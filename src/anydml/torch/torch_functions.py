@@ -13,7 +13,7 @@ import torch
 
 from anydml.arrays.pytorch import MOVABLE_DEVICES, TorchAdapter, is_recorded
 from anydml.errors import AnydmlError
-from anydml.fields import type_error
+from anydml.fields import UNORDERED, type_error
 from anydml.functions.argument_conversion import convert_argument
 from anydml.operators.function import Function, Parameter
 from anydml.torch.transforms import call
@@ -73,7 +73,11 @@ def _is_no_integer(value: Any) -> bool:
 
 
 def _has_no_integer(value: Any) -> bool:
-    return _is_no_integer(value) or (type(value) in (list, tuple) and any(map(_is_no_integer, value)))
+    return (
+        isinstance(value, UNORDERED)
+        or _is_no_integer(value)
+        or (type(value) in (list, tuple) and any(map(_is_no_integer, value)))
+    )
 
 
 def _is_list(value: Any) -> bool:
@@ -109,7 +113,7 @@ def _requirement(parameter: Parameter, value: Any, is_first: bool) -> str | None
     """Return the requirement that an argument does not meet; None if the argument may fit."""
     is_tensor, convert = isinstance(value, torch.Tensor), "pass torch.as_tensor of"
     if parameter.kind == "Arrays":
-        if not is_tensor and not isinstance(value, str) and _is_list(value) and value is not None:
+        if not is_tensor and not isinstance(value, UNORDERED) and _is_list(value) and value is not None:
             are_tensors = all(isinstance(item, torch.Tensor) for item in value)
             return None if are_tensors else f"a list of PyTorch tensors: {convert} each item"
         return "a list of PyTorch tensors: pass [x], or x.unbind() for its slices" if is_tensor else "a list of tensors"
@@ -144,6 +148,8 @@ def _call(function: Function, values: list[Any]) -> Any:
         if parameter.kind.startswith(("int", "Ints")) and _has_no_integer(value):
             # PyTorch's operators take bools for 0 and 1, and cut off fractions of tensors.
             convert_argument(function.name, parameter, value, None)
+        elif parameter.kind == "Arrays" and isinstance(value, UNORDERED):
+            raise type_error(function.name, parameter.name, value, "a list of tensors")
         elif parameter.kind in ("Array", "Indices", "Mask") and not isinstance(value, torch.Tensor) and k:
             values[k] = torch.as_tensor(value, device=x.device)
         elif parameter.kind.startswith("int | Ints") and not _has_sections(function) and isinstance(value, _INTEGERS):

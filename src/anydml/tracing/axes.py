@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from anydml.errors import FuseIndexError
+from anydml.fields import UNORDERED
 from anydml.moves.accesses import strided
 from anydml.moves.sizing import Integers
 from anydml.operators.axis_functions import roll_rule, shift_along
@@ -96,7 +97,7 @@ def transpose(x: TracedArray, axes: Any = None) -> TracedArray:
     """Permute axes; reverse them by default."""
     rank = len(x.value.sizes)
     order = axes_of(x, axes) if axes is not None else range(rank)[::-1]
-    if len(order) != rank:
+    if len(order) != rank or isinstance(axes, UNORDERED):
         raise fuse_error(f"axes {axes} do not match {x!r}")
     return permute(x, order)
 
