@@ -219,6 +219,43 @@ def test_values_of_enumerations():
     assert repr(dml.Device()) == "dml.Device on CPU"
 
 
+@pytest.mark.parametrize(
+    ("data_type", "fitting", "others"),
+    [
+        (dml.TensorDataType.INT32, [2.0, -7.0, 2**31 - 1, True], [0.5, 2**31, 2**40, -(2.0**40), np.nan, np.inf]),
+        (dml.TensorDataType.UINT8, [0, 255, np.int64(3), 4.0], [-1, 256, 1e30, -0.25]),
+        (dml.TensorDataType.FLOAT16, [0.1, np.inf, np.nan, 65504], [1e6, -65520.0, 10**9]),
+        (F32, [0.1, -np.inf, 2**40 + 1, np.float64(1e-60)], [1e39, -1e300]),
+    ],
+)
+def test_elements_that_the_data_type_does_not_hold_are_refused(device, builder, data_type, fitting, others):
+    x = dml.input_tensor(builder, 0, dml.TensorDesc(data_type, [1, 1, 1, 1]))
+    y = dml.activation_identity(x)
+    for value in fitting:
+        (result,) = computed(device, builder, [y], [dml.Binding(x, [value])])
+        np.testing.assert_array_equal(result.reshape(1), np.array([value]).astype(result.dtype), strict=True)
+    for value in others:
+        with pytest.raises(anydml.BindingError, match=r"Binding: input 0 is \w+, but data has .*: elements must be in"):
+            dml.Binding(x, [value])
+
+
+def test_expressions_of_another_graph_are_refused(device, builder):
+    other = dml.GraphBuilder(device)
+    desc = dml.TensorDesc(F32, [1, 1, 1, 3])
+    x, z = (dml.input_tensor(one, 0, desc) for one in (builder, other))
+    y = dml.activation_identity(x)
+    mirrored = dml.slice(z, [0] * 4, [1, 1, 1, 3], [1, 1, 1, -1])
+    with pytest.raises(anydml.DescError, match="build: an output is an expression of another GraphBuilder"):
+        builder.build(dml.NONE, [mirrored])
+    op = builder.build(dml.NONE, [y])
+    with pytest.raises(anydml.BindingError, match="not the expressions"):
+        device.compute(op, [dml.Binding(x, [1, 2, 3])], [mirrored])
+    with pytest.raises(anydml.BindingError, match="not the expressions"):
+        device.compute(op, [dml.Binding(x, [1, 2, 3])], [dml.reinterpret(y, F32, [1, 1, 1, 2], None)])
+    with pytest.raises(anydml.BindingError, match="input 0 is bound by an expression of another GraphBuilder"):
+        device.compute(op, [dml.Binding(z, [1, 2, 3])], [y])
+
+
 def test_what_does_not_fit(device, builder):
     x = dml.input_tensor(builder, 0, dml.TensorDesc(F32, [1, 1, 2, 2]))
     y = dml.activation_identity(x)

@@ -57,7 +57,7 @@ class Device:
             outputs: the expressions that the model was built from.
 
         Raises:
-            BindingError: an input is unbound or bound twice, or `outputs` are not those of the model.
+            BindingError: an input is unbound, bound twice or of another graph, or `outputs` are not those of the model.
         """
         bound: dict[int, Binding] = {}
         for binding in inputs:
@@ -65,11 +65,13 @@ class Device:
                 continue
             if binding.index in bound:
                 raise _unbound(f"input {binding.index}", "is bound twice")
+            if binding.builder is not model.builder:
+                raise _unbound(f"input {binding.index}", "is bound by an expression of another GraphBuilder")
             bound[binding.index] = binding
         missing = next((index for index in model.inputs if index not in bound), None)
         if missing is not None:
             raise _unbound(f"input {missing}", "is not bound")
-        if [output.source for output in outputs] != model.outputs:
+        if [*map(id, outputs)] != [*map(id, model.outputs)]:
             message = "compute: outputs are not the expressions that the model was built from"
             raise BindingError(message, "compute", "outputs", "pass those that build got, in their order")
         buffers = [np.zeros(expr.tensor.size_in_bytes, np.uint8) for expr in outputs]
@@ -117,7 +119,7 @@ class GraphBuilder:
         """Compile the part of the graph that `outputs` depend on.
 
         Raises:
-            DescError: an output is itself an input of the graph, or a rule is violated.
+            DescError: an output is itself an input of the graph, or belongs to another graph, or a rule is violated.
         """
         ends: list[tuple[Source, int, int]] = []
         ordered: list[int] = []
@@ -149,10 +151,12 @@ class GraphBuilder:
             ],
         )
         compiled = self.device.device.compile_graph(desc, flags)
-        return Model(compiled, inputs, [expr.source for expr in outputs])
+        return Model(compiled, self, inputs, [*outputs])
 
     def _node(self, expr: Expression) -> int:
         node = expr.source.node
+        if expr.builder is not self:
+            raise DescError("build: an output is an expression of another GraphBuilder", "build", "outputs")
         if node is None:
             message = f"build: an output is input {expr.source.number} itself: insert activation_identity"
             raise DescError(message, "build", "outputs", "a node must lie between an input and an output")
@@ -164,8 +168,9 @@ class Model:
 
     Attributes:
         compiled: the compiled graph.
+        builder: the builder of its expressions.
         inputs: numbers of the inputs that it reads, in binding order.
-        outputs: the sources of its outputs.
+        outputs: the expressions that it was built from.
 
     Examples:
         >>> import anydml.pydirectml as pydml
@@ -177,8 +182,11 @@ class Model:
         ([0], 1)
     """
 
-    def __init__(self, compiled: device.CompiledGraph, inputs: list[int], outputs: list[Source]) -> None:
+    def __init__(
+        self, compiled: device.CompiledGraph, builder: GraphBuilder, inputs: list[int], outputs: list[Expression]
+    ) -> None:
         self.compiled = compiled
+        self.builder = builder
         self.inputs = inputs
         self.outputs = outputs
 

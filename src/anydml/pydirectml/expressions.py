@@ -116,8 +116,8 @@ class Binding:
         data: an array, converted to the tensor's data type; its elements in row-major order fill the tensor's buffer.
 
     Raises:
-        BindingError: `data` are not numbers, are complex, masked, or do not fill the tensor's buffer exactly; or `expr`
-            is not an input.
+        BindingError: `data` are not numbers, are complex, masked, or do not fill the tensor's buffer exactly; an
+            element is outside the data type's range, or a fraction for integers; or `expr` is not an input.
 
     Examples:
         >>> import anydml.pydirectml as pydml
@@ -128,14 +128,23 @@ class Binding:
     """
 
     def __init__(self, expr: Expression, data: Any) -> None:
-        self.index = expr.input_index
+        self.index, self.builder = expr.input_index, expr.builder
         tensor = expr.get_output_desc().tensor
         field = f"input {self.index}"
         numbers = as_numpy("Binding", field, data)
         if numbers.dtype.kind not in "biufV" or numbers.dtype.type is np.void:
             message = f"Binding: {field} is bound to {numbers.dtype}"
             raise BindingError(message, "Binding", field, f"data must be numbers that {tensor.data_type} can hold")
-        array = np.ascontiguousarray(numbers, tensor.data_type.dtype).reshape(-1)
+        numbers = np.ascontiguousarray(numbers).reshape(-1)
+        with np.errstate(invalid="ignore", over="ignore"):
+            array = numbers.astype(tensor.data_type.dtype)
+        # Floats are rounded, as NumPy does.
+        is_held = array == numbers if array.dtype.kind in "iu" else np.isfinite(array) | ~np.isfinite(numbers)
+        if not is_held.all():
+            message = f"Binding: {field} is {tensor.data_type}, but data has {numbers[np.argmin(is_held)]}"
+            raise BindingError(
+                message, "Binding", field, "elements must be in the data type's range, and whole if integers"
+            )
         if math.ceil(array.nbytes / 4) * 4 != tensor.size_in_bytes:
             message = f"Binding: {field} has {tensor.size_in_bytes} bytes, but data has {array.nbytes}"
             raise BindingError(message, "Binding", field, "data must have TotalTensorSizeInBytes bytes")
