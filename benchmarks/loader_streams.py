@@ -7,8 +7,8 @@ compared with the function's. Milliseconds a call: of all calls, and the median 
 from __future__ import annotations
 
 import argparse
+import compileall
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -75,16 +75,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         (stream,) = [each for each in STREAMS if each.name == given.one]
         print(json.dumps(measured(stream, given.calls)))
         return 0
-    # As after an installation, modules are in bytecode: a process before the first one that is measured writes it.
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    # As after an installation, all modules are in bytecode.
+    compileall.compile_dir(Path(dml.__file__).parent, quiet=1)
     start = [sys.executable, "-m", "benchmarks.loader_streams", "--one"]
-    subprocess.run([*start, STREAMS[0].name, "--calls", "3"], check=True, stdout=subprocess.DEVNULL, env=environment)
     found = []
     print(f"{'':32}{'all calls':>16}{'late':>17}")
     print(f"{'ms a call':32}{'fused':>8}{'plain':>8}{'fused':>9}{'plain':>8}   traces")
     for stream in [each for each in STREAMS if given.case in each.name]:
         command = [*start, stream.name, "--calls", str(given.calls)]
-        done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
         one = json.loads(done.stdout)
         times = [1e3 * one[when][who] for when in ("mean", "late") for who in ("anydml", "numpy")]
         print(

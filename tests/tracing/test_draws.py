@@ -225,7 +225,7 @@ MANY_PARTIALS = {k: functools.partial(float, PYTHONS.random) for k in range(300)
     0: functools.partial(PYTHONS.uniform, 0, 9)
 }
 MANY_HOLDERS = [types.SimpleNamespace(by=[generator]) for generator in MANY_GENERATORS]
-MANY_FUNCTIONS = [lambda by=generator: by.random() for generator in MANY_GENERATORS]
+MANY_FUNCTIONS = [lambda *, by=generator: by.random() for generator in MANY_GENERATORS]
 MANY_LISTS = [[np.random.default_rng(k) for k in range(200)] for _ in range(20)]
 
 BEHIND = {

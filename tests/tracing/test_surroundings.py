@@ -67,6 +67,12 @@ def test_iterators_advance_in_every_call(name, way):
 
 
 @case
+def an_iterator_of_many():
+    many = [itertools.count() for _ in range(300)]
+    return lambda x: x[next(many[7]) :], nothing
+
+
+@case
 def a_global_number():
     def change(k):
         global NUMBER  # noqa: PLW0603

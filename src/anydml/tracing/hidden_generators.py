@@ -46,7 +46,8 @@ def _referents_of(value: Any, category: str) -> Collection[Any]:
         if is_of_a_library(value):
             return ()
         variables = [value.__globals__.get(name) for name in names_of(value.__code__)]
-        return [*variables, *(value.__defaults__ or ()), *gc.get_referents(*(value.__closure__ or ()))]
+        defaults = [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+        return [*variables, *defaults, *gc.get_referents(*(value.__closure__ or ()))]
     if isinstance(value, type):
         return () if is_of_a_library(value) else [*vars(value).values()]
     return gc.get_referents(value)

@@ -211,8 +211,10 @@ class Surroundings:
     def _visit_items(self, items: Collection[Any], label: str) -> None:
         if len(items) <= MAX_ITEMS:
             self._waiting += [(item, label) for item in items]
-        else:
-            self.hidden_generators += generators_behind(items)
+            return
+        self.hidden_generators += generators_behind(items)
+        if any(category_of(class_) in ("unsteady", "file") for class_ in {*map(type, items)}):
+            self.unsteady = label
 
     def _visit_buffer(self, buffer: Any, label: str) -> None:
         self.surrounding_values.note_content(memoryview(buffer).tobytes, label)
