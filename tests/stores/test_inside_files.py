@@ -4,6 +4,7 @@ import base64
 import json
 import math
 import shutil
+import struct
 import zipfile
 
 import numpy as np
@@ -515,3 +516,24 @@ def test_records_with_bytes_between_their_fields(tmp_path, options):
             assert found.dtype == np.dtype([("b", ">f8"), ("a", "i1")]) or found.dtype.isnative
             for field in "ab":
                 np.testing.assert_array_equal(found[field], wanted[field])
+
+
+@pytest.mark.parametrize("fill", [np.float32(-9), np.float32(np.nan), np.int16(-9)])
+def test_missing_values_of_netcdf_in_version_3_are_as_xarray_writes_them(tmp_path, fill):
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file.create_dataset("x", data=np.arange(4).astype(fill.dtype), fillvalue=fill).attrs["_FillValue"] = fill
+    stores.rechunk(tmp_path / "x.h5", tmp_path / "y", zarr_format=3).run()
+    attribute = json.loads((tmp_path / "y/x/zarr.json").read_text())["attributes"]["_FillValue"]
+    number = struct.unpack("<d", base64.b64decode(attribute))[0] if fill.dtype == "f4" else attribute
+    np.testing.assert_equal(number, fill.item())
+
+
+@pytest.mark.parametrize(("old", "new"), [(2, 3), (3, 2)])
+def test_fill_values_that_xarray_reads_otherwise_in_the_other_version_are_said(tmp_path, old, new):
+    x = zarr.create_array(
+        tmp_path / "x", shape=(4,), dtype="f4", fill_value=0, zarr_format=old,
+        **({"dimension_names": ["time"]} if old == 3 else {"attributes": {"_ARRAY_DIMENSIONS": ["time"]}}),
+    )  # fmt: skip
+    x[...] = 1
+    plan = stores.rechunk(tmp_path / "x", tmp_path / "y", zarr_format=new)
+    assert "keeps the fill value, which xarray takes for a missing one in version 2 alone" in plan.remarks

@@ -205,7 +205,7 @@ def _within(shapes: Mapping[str, tuple[int, ...]], chunks: Sizes) -> dict[str, S
 def array_remarks(store: ZarrStore, new: ZarrTarget, shards: Sequence[int] | None) -> list[str]:
     """Return remarks on properties of an array that change although no argument says so."""
     remarks = _shards_remarks(store, new, shards)
-    if store.layout.version < new.layout.version and is_of_xarray(store.metadata):
+    if store.layout.version != new.layout.version and any(is_of_xarray(array.metadata) for array in (store, new)):
         remarks.append("keeps the fill value, which xarray takes for a missing one in version 2 alone")
     added = [*codecs_beside_spec(new.metadata) - codecs_beside_spec(store.metadata)]
     if added:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import struct
 from collections.abc import Mapping
 from typing import Any
 
@@ -62,6 +64,10 @@ def _to_version_3(metadata: Mapping[str, bytes], with_compressors: bool) -> dict
     names = attributes.get(DIMENSIONS) if isinstance(attributes, dict) else None
     if isinstance(names, list) and len(names) == len(document["shape"]):
         document["dimension_names"] = attributes.pop(DIMENSIONS)
+    fill = attributes.get("_FillValue") if isinstance(attributes, dict) else None
+    if isinstance(fill, int | float) and str(document["data_type"]).startswith("float"):
+        # In version 3, xarray reads this text alone.
+        attributes["_FillValue"] = base64.b64encode(struct.pack("<d", fill)).decode()
     return {"zarr.json": json.dumps(document, indent=2).encode()}
 
 
