@@ -6,7 +6,9 @@ import pytest
 import torch
 from torch_cases import CASES, of_data, same
 
+import anydml
 import anydml.torch as at
+from anydml.torch.transforms import call
 
 BATCH = 3
 
@@ -85,6 +87,50 @@ def test_indices_in_batches_of_any_function():
     both = torch.stack([x, x + 100])
     expected = torch.stack([one.gather(0, i) for one, i in zip(both, indices, strict=True)])
     same(torch.vmap(at.gather_elements)(both, indices), expected)
+
+
+SELECTING = [
+    (lambda x, i: at.gather(x, i, -1), lambda x, i: x[..., i]),
+    (at.gather, lambda x, i: x[i]),
+    (lambda x, i: at.gather_elements(x, i.expand(3, 2), 1), lambda x, i: x[torch.arange(3)[:, None], i]),
+    (at.gather_nd, lambda x, i: x[i[0], i[1]]),
+    (lambda x, i: at.gather_nd(x, i.expand(3, 2)[:, :1], 1), lambda x, i: x[:, i[0]]),
+    (lambda x, i: at.gather_nd(x, i * 99, out_of_range="clamp"), lambda x, i: x[(i[0] > 0) * 2, (i[1] > 0) * 2]),
+    (lambda x, i: at.where(i == i[:1], x[:1, :2], x[:, :1]), lambda x, i: torch.where(i == i[:1], x[:1, :2], x[:, :1])),
+    (lambda x, i: at.where(x > 5, i[:1], i[1]), lambda x, i: torch.where(x > 5, i[:1], i[1])),
+]
+
+
+@pytest.mark.parametrize(("call", "expected"), SELECTING)
+def test_selectors_in_batches(call, expected):
+    x = torch.arange(45).reshape(5, 3, 3)
+    indices = torch.tensor([[0, 2], [-1, 1], [2, 2], [1, -3], [0, 0]])
+    for in_dims, data in (((0, 0), x), ((2, 0), x.movedim(0, 2)), ((None, 0), x[1]), ((0, None), x)):
+        ours = torch.vmap(call, in_dims)(data, indices[3] if in_dims[1] is None else indices)
+        samples = [x[1] if in_dims[0] is None else x[k] for k in range(5)]
+        theirs = [expected(sample, indices[3 if in_dims[1] is None else k]) for k, sample in enumerate(samples)]
+        same(ours.contiguous(), torch.stack(theirs))
+
+
+def test_batches_of_selectors_cost_one_call_of_their_size(monkeypatch):
+    from anydml.torch import batching, gather_gradient
+
+    results = []
+
+    def recorded(name, *arguments):
+        results.append(call(name, *arguments))
+        return results[-1]
+
+    for module in (batching, gather_gradient):
+        monkeypatch.setattr(module, "call", recorded)
+    x, indices = torch.randn(100, 8), torch.randint(-8, 8, (100, 4))
+    for function in (at.gather, at.gather_elements, lambda x, i: at.gather_nd(x, i[:, None])):
+        results.clear()
+        torch.vmap(function)(x, indices)
+        assert 1 <= len(results) <= 2
+        assert all(result.numel() == indices.numel() for result in results)
+    with pytest.raises(anydml.DescError, match="batch_dims is -1"):
+        torch.vmap(lambda x, i: at.gather_nd(x, i[:, None], -1))(x, indices)
 
 
 def test_batched_updates_of_one_tensor():

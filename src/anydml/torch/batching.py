@@ -78,6 +78,27 @@ def lay_into_zeros(
     return call("lay_into_zeros", x, [x.shape[0], *sizes], [0, *starts], [1, *steps]), 0
 
 
+def gather_elements(info: Any, in_dims: Any, x: Any, indices: Any, axis: int = 0, *mode: str) -> tuple[Any, Any]:
+    """Gather along the axis after the batch; an input without a batch is broadcast."""
+    (x, indices), axis = _all_batch_first(info, in_dims[:2], [x, indices], axis)
+    return call("gather_elements", x, indices, axis, *mode), 0
+
+
+def gather_nd(info: Any, in_dims: Any, x: Any, indices: Any, batch_dims: int = 0, *mode: str) -> tuple[Any, Any]:
+    """Gather with one more batch dimension; an input without a batch is broadcast."""
+    x, indices = _each_batch_first(info, in_dims[:2], [x, indices])
+    # The operator refuses a negative number.
+    return call("gather_nd", x, indices, batch_dims + (batch_dims >= 0), *mode), 0
+
+
+def where(info: Any, in_dims: Any, condition: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    """Select with the batch before the dimensions that broadcasting adds to a sample."""
+    tensors = _each_batch_first(info, in_dims, [condition, x, y])
+    ndim = max(tensor.ndim for tensor in tensors)
+    aligned = [tensor[:, *[None] * (ndim - tensor.ndim)] for tensor in tensors]
+    return call("where", *aligned), 0
+
+
 def batch_first(x: Any, batch: int, axis: int) -> tuple[Any, int]:
     """Move the batch to dimension 0; return the result and the sample's `axis` in it."""
     x = x.movedim(batch, 0)

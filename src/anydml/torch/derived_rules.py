@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from anydml.operators.function import Function
+from anydml.torch import batching
 from anydml.torch.transforms import Rules, as_list, call
 
 _DATA = ("Array", "Arrays")
@@ -83,7 +84,8 @@ def derive_rules(function: Function) -> Rules:
             results = _at_once(function, info.batch_size, values, dims, parameter_types)
         return (results, [0] * len(results)) if function.has_parts else (results[0], 0)
 
-    return Rules(setup, backward, batch)
+    # Where samples differ in places, a rule of batching.py calls the operator once instead of once per sample.
+    return Rules(setup, backward, getattr(batching, function.name, batch))
 
 
 def _one_by_one(function: Function, count: int, values: Sequence[Any], dims: Sequence[Any]) -> list[Any]:

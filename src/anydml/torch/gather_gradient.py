@@ -56,12 +56,9 @@ def _batch(
         return call(NAME, x, indices, axis, out_of_range), axis
     x, axis = batch_first(x, x_dim, axis)
     size = x.shape[axis]
-    if out_of_range == "error":
-        # Raises for an index out of range; the offset ones below are clamped first.
-        call(NAME, x, indices, axis, out_of_range)
     starts = torch.arange(x.shape[0], device=x.device).mul(size).reshape(-1, *[1] * (indices.ndim - 1))
     rows = x.movedim(0, axis - 1).flatten(axis - 1, axis)
-    return call(NAME, rows, _coordinates(indices, size) + starts, axis - 1, "clamp"), axis - 1
+    return call(NAME, rows, _coordinates(indices, size, out_of_range) + starts, axis - 1, "clamp"), axis - 1
 
 
 def _checked_axis(x: Any, x_dim: int | None, indices: Any, indices_dim: int | None, axis: int) -> int:
@@ -78,9 +75,9 @@ def _sample_shape(x: Any, batch_dim: int | None) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def _coordinates(indices: Any, size: int) -> Any:
+def _coordinates(indices: Any, size: int, out_of_range: str = "clamp") -> Any:
     """Return the coordinates that are read, as INT64."""
-    return call(NAME, torch.arange(size, device=indices.device), indices, 0, "clamp")
+    return call(NAME, torch.arange(size, device=indices.device), indices, 0, out_of_range)
 
 
 RULES = Rules(_setup, _backward, _batch)
