@@ -130,3 +130,50 @@ def test_reciprocals_of_roots_in_products_are_divisions(old, new, goes):
     model = parser.parse_model(RMS.replace(old, new).replace("TYPE", "float"))
     kinds = [node.op_type for node in slim(model).model.graph.node]
     assert ("Reciprocal" not in kinds) is goes
+
+
+GELU = """<ir_version: 8, opset_import: ["": 17]> g ({dtype}[N,64] x) => ({dtype}[N,64] y)
+    <{dtype} root = {{{root}}}, {dtype} one = {{{one}}}, {dtype} half = {{{half}}}> {{
+        a = Div (x, root) b = Erf (a) c = Add (b, one) d = Mul (half, c) y = Mul ({product}) }}"""
+
+
+def gelu(product="x, d", dtype="float", root=1.4142135, one=1, half=0.5):
+    return GELU.format(product=product, dtype=dtype, root=root, one=one, half=half)
+
+
+@pytest.mark.parametrize("product", ["x, d", "d, x"])
+def test_halves_of_gelus_are_those_of_their_inputs(product, tmp_path):
+    before = parser.parse_model(gelu(product))
+    slimmed = slim(before)
+    proof = prove(before, slimmed.model, runs=False)
+    assert proof.verdict == "rounded"
+    assert any("halved" in note for note in proof.rounding)
+    assert not slimmed.is_exact
+    number = np.finfo(np.float32)
+    x = np.random.default_rng(0).standard_normal((9, 64)) * 10.0 ** np.arange(-4, 5)[:, None]
+    x[0, :9] = [0.0, -0.0, np.nan, np.inf, -np.inf, number.max, -number.max, 4 * number.tiny, -4 * number.tiny]
+    (expected,), (found,) = (run(model, {"x": x.astype(np.float32)}) for model in (before, slimmed.model))
+    assert expected.tobytes() == found.tobytes()
+    assert optimized(before, tmp_path / "before.onnx")[0] == ["Div", "Erf", "Add", "Mul", "Mul"]
+    assert optimized(slimmed.model, tmp_path / "after.onnx")[0] == ["Gelu"]
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        (gelu(), {"exact": True}),
+        (gelu(half=0.25), {}),
+        # As bits.
+        (gelu(dtype="float16", root=0x3DA8, one=0x3C00, half=0x3800), {}),
+    ],
+)
+def test_other_factors_of_gelus_stay(text, options):
+    before = parser.parse_model(text)
+    assert [*slim(before, **options).model.graph.node] == [*before.graph.node]
+
+
+@pytest.mark.parametrize(("old", "new"), [("{0.5}", "{0.25}"), ("Add (b, one)", "Add (b, half)"), ("(x, d)", "(a, d)")])
+def test_halves_of_other_products_differ(old, new):
+    assert old in gelu()
+    slimmed = slim(parser.parse_model(gelu())).model
+    assert prove(parser.parse_model(gelu().replace(old, new)), slimmed, runs=False).verdict == "undecided"

@@ -14,7 +14,7 @@ from anydml.proving.aligned_inputs import PLAIN_AXIS, align_inputs, shared_axes
 from anydml.proving.elementwise import ELEMENTWISE_OPERATORS, QUANTIZING_OPERATORS
 from anydml.proving.movement_terms import Mover, filled
 from anydml.proving.operator_calls import OperatorCall
-from anydml.proving.reassociation import SIGNS, in_order, split_scale, times
+from anydml.proving.reassociation import SIGNS, half_product, in_order, split_scale, times
 from anydml.proving.rows import AXIS_OPERATORS, along_axis, reduction
 from anydml.proving.shapes import compute
 from anydml.proving.sizes import Size, Sizes, broadcast, may_fit
@@ -27,6 +27,9 @@ _BOOLEAN = frozenset(("Equal", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "L
 
 _OF_ONE_DTYPE = COMMUTATIVE_OPERATORS | {"Div", "Max", "Min", "Sub"}
 """Operators whose inputs are of one dtype."""
+
+_HALVED_DTYPES = (np.float32, np.float64)
+"""Types of floats whose halves are exact, except for those of very small numbers."""
 
 _NEUTRAL_NUMBERS = {"Add": -0.0, "Div": 1.0, "Mul": 1.0, "Sub": 0.0}
 """Second inputs that leave floats unchanged; 0 is not neutral in sums, because 0 + −0 is 0."""
@@ -61,6 +64,10 @@ def elementwise_term(mover: Mover, operator: str, terms: Sequence[Term | None], 
         ordered = in_order(mover, operator, shaped, _broadcast(terms), partial(_plain, mover, dtype))
         if ordered is not None:
             return ordered
+    if operator == "Mul" and not mover.has_signs and len(shaped) == len(terms) and dtype in _HALVED_DTYPES:
+        halved = half_product(mover, shaped, partial(_plain, mover, dtype))
+        if halved is not None:
+            return halved
     return _elementwise_term(mover, operator, terms, detail, dtype)
 
 

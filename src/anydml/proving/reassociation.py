@@ -24,7 +24,12 @@ SIGNS = "0 is added, which makes 0 of −0"
 ORDER = "sums are added up in another order"
 """The note on a proof that lets sums be reordered."""
 
+HALVES = "factors of products are halved, or products, which may round very small numbers and infinite ones differently"
+"""The note on a proof that lets factors be halved in place of products."""
+
 _CUBE = 3
+
+_HALF = 0.5
 
 Plain = Callable[[str, Sequence[Term]], Term | None]
 """Returns the term of an element-wise operator without attributes."""
@@ -69,6 +74,23 @@ def split_scale(mover: Mover, term: Term) -> tuple[float, Term | None]:
             if number is not None and unscaled is not None and unscaled.shape == source.shape:
                 return float(number), mover.view(unscaled, order.factors, order.entries(), term.sizes)
     return 1.0, term
+
+
+def half_product(mover: Mover, terms: Sequence[Term], plain: Plain) -> Term | None:
+    """Return half the product of two values, of which one is half of another value; None if none is."""
+    number, wholes = 1.0, list[Term]()
+    for term in terms:
+        factor, whole = split_scale(mover, term)
+        if whole is None:
+            return None
+        is_half = factor == _HALF
+        number *= factor if is_half else 1
+        wholes.append(whole if is_half else term)
+    total = None if number == 1 else plain("Mul", wholes)
+    if total is None:
+        return None
+    mover.rounded.add(HALVES)
+    return plain("Mul", [mover.terms.constant(np.array(number, terms[0].dtype)), total])
 
 
 def times(mover: Mover, term: Term, number: float, plain: Plain) -> Term | None:

@@ -15,6 +15,7 @@ from anydml.slim.bodies import Slim, with_slimmed_bodies
 from anydml.slim.comparing import analyses_at_sizes, differing
 from anydml.slim.folding import Folding, plain
 from anydml.slim.graph import Graph
+from anydml.slim.halves import with_halves
 from anydml.slim.roots import with_divisions
 from anydml.slim.scales import ScaleMerging
 from anydml.slim.zeros import ZeroSums
@@ -69,6 +70,13 @@ class EquivalenceChecker:
         merged = graph.with_ops(ops)
         proofs = Proofs(graph.constants, self._names, form="merged")
         return merged if proofs.are_proved(graph.bare, merged.bare) else None
+
+    def with_halves(self, graph: Graph) -> Graph | None:
+        """Return a graph with the inputs of Gelus halved, which differs for subnormal numbers alone; or None."""
+        if self._proofs is None or not any(op.op_type == "Erf" for op in graph.ops):
+            return None
+        ops = with_halves(graph, self._proofs.terms(graph.bare))
+        return None if ops is None else graph.with_ops(ops)
 
     def with_divisions(self, graph: Graph) -> Graph | None:
         """Return a graph with Div for reciprocals of roots; None if there are none."""

@@ -22,6 +22,7 @@ from anydml.slim.analysis import Analysis
 from anydml.slim.costs import CALL_BYTES, NO_COST, SKIP_BYTES, Cost
 from anydml.slim.equivalence import EquivalenceChecker
 from anydml.slim.graph import Graph
+from anydml.slim.halves import HALVES_TITLE
 from anydml.slim.planning import Plan
 from anydml.slim.products import FUSED_AXES, fused_products, normalized_sums
 from anydml.slim.regions import Key, Region, Regions, uncounted
@@ -51,6 +52,7 @@ FOLDING_TITLE = "nodes with constant, equal or unused results are removed"
 SUMS_DIFFER = "the last bits of sums may differ"
 SIGNS_DIFFER = "zeros may differ in their signs"
 WEIGHTS_DIFFER = "weights are rounded again"
+SUBNORMALS_DIFFER = "numbers below 10⁻³⁷ may be rounded differently"
 """How a stage may change results."""
 
 
@@ -209,13 +211,18 @@ def slim(
                 raise ModelError(f"size {show_size(key)} is {size!r}: it must be an integer, 0 to 2⁶³ − 1", field=key)
         model = with_sizes(model, sizes)
     check_nodes(model)
-    return _slim(model, folder, exact, keep_signs or exact, merge_scales)
+    return _slim(model, folder, exact, keep_signs or exact, exact, merge_scales)
 
 
 def _slim(
-    model: ModelProto, folder: Folder | None, exact: bool, keep_signs: bool, merge_scales: bool = False
+    model: ModelProto,
+    folder: Folder | None,
+    exact: bool,
+    keep_signs: bool,
+    keep_halves: bool,
+    merge_scales: bool = False,
 ) -> SlimmedModel:
-    """Slim a checked model; bodies keep their scales."""
+    """Slim a checked model; bodies keep their scales and halves."""
     opset = opsets_of(model.opset_import).get("", 0)
     if opset < OLDEST_OPSET or model.ir_version < OLDEST_IR:
         return SlimmedModel(model, [], [f"nothing is changed before opset {OLDEST_OPSET} and IR version {OLDEST_IR}"])
@@ -244,7 +251,7 @@ def _slim(
         cost_before = max(cost_before, after_folding, key=lambda cost: cost.bytes_moved)
         stages.append(Stage(folded, _folding_title(graph, folded), (cost_before, after_folding)))
         graph, analyses = folded, folded_analyses
-    for stage in _simplify(graph, checker, keep_signs, merge_scales):
+    for stage in _simplify(graph, checker, keep_signs, keep_halves, merge_scales):
         stages.append(stage)
         graph, analyses = stage.graph, analyses.of(stage.graph)
     first = last = _compose(analyses, stand_ins, {}, checker)
@@ -275,8 +282,10 @@ def _slim(
     return SlimmedModel(model, first.regions, notes, original.first, stages, after, cost_before)
 
 
-def _simplify(graph: Graph, checker: EquivalenceChecker, keep_signs: bool, merge_scales: bool) -> Iterator[Stage]:
-    """Yield the stages that remove or rewrite computing nodes regardless of movement: sums with 0, scales, roots."""
+def _simplify(
+    graph: Graph, checker: EquivalenceChecker, keep_signs: bool, keep_halves: bool, merge_scales: bool
+) -> Iterator[Stage]:
+    """Yield the stages that remove or rewrite computing nodes regardless of movement: zeros, scales, halves, roots."""
     if not keep_signs and (summed := checker.without_zeros(graph)) is not None:
         yield Stage(summed, _zeros_title(graph, summed), (NO_COST, NO_COST), SIGNS_DIFFER)
         graph = summed
@@ -284,6 +293,9 @@ def _simplify(graph: Graph, checker: EquivalenceChecker, keep_signs: bool, merge
         title = f"{SCALES_TITLE} ({count_noun(len(graph.ops) - len(merged.ops), 'node')})"
         yield Stage(merged, title, (NO_COST, NO_COST), WEIGHTS_DIFFER)
         graph = merged
+    if not keep_halves and (halved := checker.with_halves(graph)) is not None:
+        yield Stage(halved, HALVES_TITLE, (NO_COST, NO_COST), SUBNORMALS_DIFFER)
+        graph = halved
     if (divided := checker.with_divisions(graph)) is not None:
         yield Stage(divided, DIVISIONS_TITLE, (NO_COST, NO_COST))
 
@@ -291,7 +303,7 @@ def _simplify(graph: Graph, checker: EquivalenceChecker, keep_signs: bool, merge
 def _slim_body(folder: Folder | None, exact: bool, body: ModelProto) -> ModelProto:
     """Return a slimmed body, whose outputs nodes outside the body may read."""
     check(body)
-    return _slim(body, folder, exact, keep_signs=True).model
+    return _slim(body, folder, exact, keep_signs=True, keep_halves=True).model
 
 
 def _zeros_title(before: Graph, after: Graph) -> str:
