@@ -1,5 +1,7 @@
 """Padding that repeats what is there, once or again and again: against NumPy and PyTorch."""
 
+import functools
+import itertools
 import random
 
 import numpy as np
@@ -47,3 +49,19 @@ def test_pytorchs_pad(mode):
         assert torch.equal(found, wanted), (shape, counts)
         compared += 1
     assert compared > CASES / 4
+
+
+@pytest.mark.parametrize("mode", ["replicate", "reflect", "circular", "constant"])
+def test_pytorchs_pad_takes_as_many_counts(mode):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    for rank, count, width in itertools.product(range(1, 7), range(9), (0, 1)):
+        x = torch.arange(3**rank).reshape((3,) * rank)
+        pad = functools.partial(torch.nn.functional.pad, pad=(width,) * count, mode=mode)
+        fused = dml.fuse(lambda x, pad=pad: pad(x))
+        try:
+            expected = pad(x)
+        except (RuntimeError, NotImplementedError):
+            with pytest.raises(dml.FuseError, match=f"pad has {count} counts"):
+                fused(x)
+        else:
+            assert torch.equal(fused(x), expected)

@@ -114,6 +114,9 @@ def pad_like_torch(x: TracedArray, pad: Sequence[int], mode: str = "constant", v
         )
     if mode not in ("constant", *_TORCH_MODES):
         raise refusal(f"pad in mode {mode!r}")
+    if mode != "constant" and not (2 <= len(counts) <= 6 and 1 <= x.ndim - len(counts) // 2 <= 2):
+        rule = "two for each of 1 to 3 last dimensions, before which there are 1 or 2 others"
+        raise fuse_error(f"pad has {len(counts)} counts in mode {mode!r} for {x!r}: it must have {rule}")
     for k, (before, after) in enumerate(zip(counts[::2], counts[1::2], strict=True)):
         axis = x.ndim - 1 - k
         size = cut_size = x.shape[axis] + min(before, 0) + min(after, 0)
