@@ -214,9 +214,13 @@ class Distributed(torch.Tensor):
         (lambda x: x.to("meta"), "on meta: arrays are moved on cpu and cuda"),
         (lambda x: torch.nested.nested_tensor([x, x[:1]]), "that is nested: pass its parts"),
         (Distributed, r"without memory \(Distributed\): pass x.to_local\(\)"),
+        (
+            lambda x: torch.masked.masked_tensor(x, x > 1),
+            r"without memory \(MaskedTensor\): pass x.get_data\(\), and x.get_mask\(\) in a separate call",
+        ),
         (fake, r"without memory \(.*\): inside torch.func and torch.compile use the functions of anydml.torch"),
     ],
-    ids=["sparse", "csr", "quantized", "meta", "nested", "distributed", "fake"],
+    ids=["sparse", "csr", "quantized", "meta", "nested", "distributed", "masked", "fake"],
 )
 def test_tensors_without_plain_memory(make, message):
     x = make(torch.arange(4.0))

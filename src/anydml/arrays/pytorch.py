@@ -58,8 +58,10 @@ class TorchAdapter(ArrayAdapter):
             hint = f"use the functions of anydml.torch, which carry tangents, or pass {primal}"
             self.refuse(name, field, "that has a tangent", hint)
         if tensor_class is not torch.Tensor and tensor_class.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
-            # The tensor is fake, traced, distributed, or a wrapper of other tensors.
+            # The tensor is fake, traced, distributed, masked, or a wrapper of other tensors.
             hint = f"pass {field}.to_local(), or {field}.full_tensor()" if hasattr(tensor, "full_tensor") else _HINT
+            if hasattr(tensor, "get_mask"):
+                hint = f"pass {field}.get_data(), and {field}.get_mask() in a separate call"
             self.refuse(name, field, f"without memory ({tensor_class.__name__})", hint)
         if tensor.requires_grad:
             tensor = tensor.detach()
