@@ -34,6 +34,7 @@ typedef uint16_t anydml_u16 __attribute__((aligned(1), may_alias));
 typedef uint32_t anydml_u32 __attribute__((aligned(1), may_alias));
 typedef uint64_t anydml_u64 __attribute__((aligned(1), may_alias));
 
+/* Tuned: `python -m benchmarks.constants NAME=VALUE` tells what another value costs; likewise in tasks.h and interleave_plan.h. */
 enum {
   ANYDML_LONG = 4096,      /* bytes from which the C library copies a run */
   ANYDML_AHEAD = 4096,     /* bytes that prefetches are ahead of non-temporal stores */
