@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import types
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
+
+import numpy as np
 
 from anydml.tracing.categories import category_of, is_of_a_library
 from anydml.tracing.names_in_code import names_of
@@ -18,36 +20,34 @@ def generators_behind(values: Collection[Any]) -> list[Any]:
     """Return the generators among objects, their items and attributes, and in functions among them."""
     found: list[Any] = []
     visited: dict[int, Any] = {}
-    waiting: list[Collection[Any]] = [values]
-    while waiting and len(visited) < MAX_SEARCHED:
-        objects = waiting.pop()
-        # Most large containers hold numbers or texts.
-        if all(category_of(class_) in _WITHOUT_GENERATORS for class_ in {*map(type, objects)}):
-            continue
-        for value in objects:
-            category = category_of(type(value))
-            if category in _WITHOUT_GENERATORS or id(value) in visited:
-                continue
-            visited[id(value)] = value
-            if category == "generator":
-                found.append(value)
-            else:
-                waiting.append(_referents_of(value, category))
+    level: Collection[Any] = values
+    while level and len(visited) < MAX_SEARCHED:
+        # Most large containers hold numbers or texts, which are told by their types.
+        categories = {class_: category_of(class_) for class_ in {*map(type, level)}}
+        if _WITHOUT_GENERATORS.issuperset(categories.values()):
+            break
+        searched = [value for value in level if categories[type(value)] not in _WITHOUT_GENERATORS]
+        new = {id(value): value for value in searched if id(value) not in visited}
+        visited.update(new)
+        found += [value for value in new.values() if categories[type(value)] == "generator"]
+        special = [value for value in new.values() if categories[type(value)] in _SPECIAL]
+        others = [value for value in new.values() if categories[type(value)] not in _SPECIAL]
+        level = [*gc.get_referents(*others), *(referent for value in special for referent in _referents_of(value))]
     return found
 
 
 _WITHOUT_GENERATORS = frozenset(("buffer", "module", "plain", "tensor"))
+_SPECIAL = frozenset(("array", "class", "function", "generator"))
+"""Categories of objects of which not all referents are searched."""
 
 
-def _referents_of(value: Any, category: str) -> Collection[Any]:
-    if category == "array":
+def _referents_of(value: Any) -> Sequence[Any]:
+    if isinstance(value, np.ndarray):
         return value.ravel().tolist() if value.dtype.hasobject else ()
-    if isinstance(value, types.FunctionType):
-        if is_of_a_library(value):
-            return ()
+    if isinstance(value, types.FunctionType) and not is_of_a_library(value):
         variables = [value.__globals__.get(name) for name in names_of(value.__code__)]
         defaults = [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
         return [*variables, *defaults, *gc.get_referents(*(value.__closure__ or ()))]
-    if isinstance(value, type):
-        return () if is_of_a_library(value) else [*vars(value).values()]
-    return gc.get_referents(value)
+    if isinstance(value, types.BuiltinFunctionType):
+        return [value.__self__]
+    return [*vars(value).values()] if isinstance(value, type) and not is_of_a_library(value) else ()

@@ -13,7 +13,7 @@ import sys
 import types
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ from anydml.tracing.categories import (
     syntax_methods,
 )
 from anydml.tracing.clocks import clock_replacement, differs_by_process, differs_by_time
-from anydml.tracing.hidden_generators import generators_behind
+from anydml.tracing.hidden_generators import MAX_SEARCHED, generators_behind
 from anydml.tracing.names_in_code import (
     makes_generators,
     modules_of,
@@ -212,8 +212,9 @@ class Surroundings:
         if len(items) <= MAX_ITEMS:
             self._waiting += [(item, label) for item in items]
             return
-        self.hidden_generators += generators_behind(items)
-        if any(category_of(class_) in ("unsteady", "file") for class_ in {*map(type, items)}):
+        first_items = [*islice(items, MAX_SEARCHED)]
+        self.hidden_generators += generators_behind(first_items)
+        if any(category_of(class_) in ("unsteady", "file") for class_ in {*map(type, first_items)}):
             self.unsteady = label
 
     def _visit_buffer(self, buffer: Any, label: str) -> None:
