@@ -123,6 +123,7 @@ def test_dry_run_quiet_and_overwrite(x, capsys):
         (["x.npy", "y.npy", "--memory", "10B"], "must be at least 4096 B"),
         (["x.npy", "x.zarr"], "exists already: name another output, or replace it by --overwrite"),
         (["none.zarr", "y.zarr"], "there is no such file or folder"),
+        (["x.npy", "x.zarr/y"], "would be in a Zarr array, which only has chunks: name a folder beside it"),
     ],
 )
 def test_mistakes_are_one_line_and_exit_2(x, capsys, arguments, said):

@@ -361,5 +361,7 @@ def test_arrays_of_npz_files_are_compared_in_each_order(tmp_path, save, orders):
         assert stores.verify(same, a) is None
         assert stores.verify(a, changed) == f"the array differs at [3, 1, 6]: {x[3, 1, 6]} and 2.0"
         assert stores.verify(changed, a) == f"the array differs at [3, 1, 6]: 2.0 and {x[3, 1, 6]}"
+    with pytest.raises(ModelError, match=r"is not a checkpoint: name a \.safetensors file"):
+        stores.manifest(zarr.open_group(tmp_path / "g", mode="w").store.root)
     with pytest.raises(ModelError, match='is not an array of the file, which has "a", "b", "c"'):
         stores.verify(a, tmp_path / "x.npz" / "d")

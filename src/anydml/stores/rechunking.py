@@ -21,7 +21,7 @@ from anydml.stores.formats.packing import check_packed
 from anydml.stores.formats.store import Checkpoint, Store
 from anydml.stores.formats.target import Target, new_npy, remarks_on_folder
 from anydml.stores.formats.zarr_array import ZarrStore
-from anydml.stores.formats.zarr_metadata import attribute_remarks, axes_of, is_same, is_zarr_group
+from anydml.stores.formats.zarr_metadata import attribute_remarks, axes_of, is_same, is_zarr_array, is_zarr_group
 from anydml.stores.formats.zarr_target import ZarrTarget, new_zarr
 from anydml.stores.functions import MEMORY, plan_function
 from anydml.stores.plans import Plan
@@ -187,6 +187,8 @@ def _check_target(output: Path, source: Path) -> None:
         check_written(output)
         if output.suffix.lower() == ".npy":
             raise Location(str(output)).error("is a .npy file, which is not written at an address: name one of Zarr")
+    elif is_zarr_array(output.parent):
+        raise Location(str(output)).error("would be in a Zarr array, which only has chunks: name a folder beside it")
 
 
 def _remarks(

@@ -46,6 +46,7 @@ from anydml.stores.formats.model_files import METADATA, ChosenFiles, choose_file
 from anydml.stores.formats.opening import join_files, open, opened_file
 from anydml.stores.formats.safetensors import parse_json
 from anydml.stores.formats.store import Checkpoint, Store, StoredPiece
+from anydml.stores.formats.zarr_metadata import is_zarr_group
 from anydml.text import count_noun
 
 
@@ -257,7 +258,7 @@ def is_in_pieces(path: Path, follow: bool = True) -> bool:
 
 
 def _checkpoint(path: Path, follow: bool) -> Checkpoint:
-    checkpoint = open(path, follow)
+    checkpoint = None if is_zarr_group(path) else open(path, follow)
     if not isinstance(checkpoint, Checkpoint):
         raise Location(str(path)).error("is not a checkpoint: name a .safetensors file, or a folder with such files")
     return checkpoint
