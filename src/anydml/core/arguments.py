@@ -172,8 +172,11 @@ def item(maker, x, value):
     if maker.item_size not in (0, c.kind.element):
         raise REFUSED
     limit: cython.double = largest(cython.cast(cython.pointer(PyObject), dtype))
-    if limit < INFINITY and (class_ is complex or (class_ is not dtype.type and limit < fabs(value) < INFINITY)):
-        raise REFUSED
+    if limit < INFINITY and class_ is not dtype.type:
+        is_complex: cython.bint = class_ is complex
+        magnitude: cython.double = max(fabs(value.real), fabs(value.imag)) if is_complex else fabs(value)
+        if limit < magnitude and (is_complex or magnitude < INFINITY):
+            raise REFUSED
     maker.item_size = c.kind.element
     pattern = cython.cast(cython.p_char, room(maker, c.kind.element // 8 + 1))
     memset(pattern, 0, c.kind.element)
