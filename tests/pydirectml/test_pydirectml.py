@@ -223,6 +223,8 @@ def test_values_of_enumerations():
     ("data_type", "fitting", "others"),
     [
         (dml.TensorDataType.INT32, [2.0, -7.0, 2**31 - 1, True], [0.5, 2**31, 2**40, -(2.0**40), np.nan, np.inf]),
+        (dml.TensorDataType.UINT64, [2**64 - 1, 0.0, 2.0**63], [2.0**64, -1, 2.0**70]),
+        (dml.TensorDataType.INT64, [-(2.0**63), 2**63 - 1], [2.0**63, 2**63]),
         (dml.TensorDataType.UINT8, [0, 255, np.int64(3), 4.0], [-1, 256, 1e30, -0.25]),
         (dml.TensorDataType.FLOAT16, [0.1, np.inf, np.nan, 65504], [1e6, -65520.0, 10**9]),
         (F32, [0.1, -np.inf, 2**40 + 1, np.float64(1e-60)], [1e39, -1e300]),

@@ -42,11 +42,13 @@ cdef extern from *:
     #include <math.h>
     #include <string.h>
     static inline int anydml_has_heap_type(PyObject *x) { return PyType_HasFeature(Py_TYPE(x), Py_TPFLAGS_HEAPTYPE); }
-    /* Texts, times, plain bytes and structures, but not registered dtypes such as bfloat16, which have the same kind. */
+    /* Plain bytes and structures, but not registered dtypes such as bfloat16, which have the same kind. */
     static int anydml_is_opaque(PyObject *descr) {
         PyArray_Descr *d = (PyArray_Descr *)descr;
-        return strchr("VSUMm", d->kind) && d->type_num < NPY_USERDEF;
+        return d->kind == 'V' && d->type_num < NPY_USERDEF;
     }
+    static int anydml_is_text(PyObject *descr) { return PyTypeNum_ISSTRING(((PyArray_Descr *)descr)->type_num); }
+    static int anydml_is_time(PyObject *descr) { return PyTypeNum_ISDATETIME(((PyArray_Descr *)descr)->type_num); }
     static int anydml_is_extended(PyObject *descr) {
         return PyTypeNum_ISUSERDEF(((PyArray_Descr *)descr)->type_num);
     }
@@ -64,6 +66,8 @@ cdef extern from *:
     """
     bint has_heap_type "anydml_has_heap_type"(object x)
     bint is_opaque "anydml_is_opaque"(void *descr)
+    bint is_text "anydml_is_text"(void *descr)
+    bint is_time "anydml_is_time"(void *descr)
     bint is_extended "anydml_is_extended"(void *descr)
     double largest "anydml_largest"(void *descr)
     object element_at "anydml_element"(void *descr, char *at)

@@ -161,7 +161,17 @@ def item(maker, x, value):
     if dtype is None or is_opaque(cython.cast(cython.pointer(PyObject), dtype)):
         raise REFUSED
     class_ = type(value)
-    if (
+    if is_text(cython.cast(cython.pointer(PyObject), dtype)):
+        # Python decides on what NumPy would cut off or convert.
+        is_unicode: cython.bint = dtype.kind == "U"
+        if class_ is not dtype.type and class_ is not (str if is_unicode else bytes):
+            raise REFUSED
+        if len(value) * (4 if is_unicode else 1) > c.kind.element:
+            raise REFUSED
+    elif is_time(cython.cast(cython.pointer(PyObject), dtype)):
+        if class_ is not dtype.type or value.dtype != dtype:
+            raise REFUSED
+    elif (
         class_ is not float
         and class_ is not int
         and class_ is not bool

@@ -140,6 +140,9 @@ class Binding:
             array = numbers.astype(tensor.data_type.dtype)
         # Floats are rounded, as NumPy does.
         is_held = array == numbers if array.dtype.kind in "iu" else np.isfinite(array) | ~np.isfinite(numbers)
+        if array.dtype.kind in "iu" and numbers.dtype.kind not in "biu":
+            # Where a conversion stops at the largest integer, that compares equal to the float beyond it.
+            is_held &= numbers < float(np.iinfo(array.dtype).max) + 1
         if not is_held.all():
             message = f"Binding: {field} is {tensor.data_type}, but data has {numbers[np.argmin(is_held)]}"
             raise BindingError(
