@@ -124,6 +124,7 @@ def test_dry_run_quiet_and_overwrite(x, capsys):
         (["x.npy", "x.zarr"], "exists already: name another output, or replace it by --overwrite"),
         (["none.zarr", "y.zarr"], "there is no such file or folder"),
         (["x.npy", "x.zarr/y"], "would be in a Zarr array, which only has chunks: name a folder beside it"),
+        (["x.npy", "x.zarr/of/y"], "would be in a Zarr array"),
     ],
 )
 def test_mistakes_are_one_line_and_exit_2(x, capsys, arguments, said):

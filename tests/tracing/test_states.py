@@ -241,7 +241,16 @@ def test_the_default_dtype_of_pytorch_is_noticed():
         torch.set_default_dtype(torch.float32)
 
 
-@pytest.mark.parametrize("each", [threading.Lock(), types.SimpleNamespace(a=1), open(os.devnull, "w"), range(3)])  # noqa: SIM115
+@pytest.mark.parametrize(
+    "each",
+    [
+        threading.Lock(),
+        types.SimpleNamespace(a=1),
+        open(os.devnull, "w"),  # noqa: SIM115
+        range(3),
+        types.MethodType(functools.partial(max), 1),
+    ],
+)
 def test_what_does_not_change_is_traced_once(each):
     def tail(x):
         return x[bool(each) :]

@@ -141,7 +141,8 @@ def rechunk(
         )
 
     def function(x: Any) -> Any:
-        return x[index][flips].transpose(order)
+        # With an ellipsis, a single element keeps its byte order.
+        return x[(*index, ...)][(*flips, ...)].transpose(order)
 
     shape = tuple(
         len(range(*entry.indices(store.shape[k]))) for k, entry in enumerate(index) if isinstance(entry, slice)
@@ -187,7 +188,7 @@ def _check_target(output: Path, source: Path) -> None:
         check_written(output)
         if output.suffix.lower() == ".npy":
             raise Location(str(output)).error("is a .npy file, which is not written at an address: name one of Zarr")
-    elif is_zarr_array(output.parent):
+    elif any(map(is_zarr_array, output.parents)):
         raise Location(str(output)).error("would be in a Zarr array, which only has chunks: name a folder beside it")
 
 

@@ -75,7 +75,7 @@ def differs_by_time(value: Any) -> bool:
     """Whether an object is a function or class whose results may differ in every call."""
     class_ = type(value)
     if class_ in (types.BuiltinFunctionType, types.FunctionType, types.MethodType):
-        is_reader = value.__name__ in _READERS.get(value.__module__ or "", ())
+        is_reader = getattr(value, "__name__", "") in _READERS.get(value.__module__ or "", ())
         return is_reader or value in _UNSTEADY_FUNCTIONS or _clock_name(value) is not None
     return isinstance(value, (random.SystemRandom, pathlib.Path)) or (
         class_ is type and issubclass(value, (random.SystemRandom, pathlib.Path, datetime.date, io.FileIO))

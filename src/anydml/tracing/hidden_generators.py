@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import types
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,27 +13,36 @@ from anydml.tracing.categories import category_of, is_of_a_library
 from anydml.tracing.names_in_code import names_of
 
 MAX_SEARCHED = 200_000
-"""Maximum number of objects that are searched for generators."""
+"""Maximum number of items of a container, and of objects behind such items, that are searched for generators."""
 
 
-def generators_behind(values: Collection[Any]) -> list[Any]:
+def generators_behind(values: Sequence[Any]) -> list[Any]:
     """Return the generators among objects, their items and attributes, and in functions among them."""
     found: list[Any] = []
     visited: dict[int, Any] = {}
-    level: Collection[Any] = values
-    while level and len(visited) < MAX_SEARCHED:
-        # Most large containers hold numbers or texts, which are told by their types.
-        categories = {class_: category_of(class_) for class_ in {*map(type, level)}}
-        if _WITHOUT_GENERATORS.issuperset(categories.values()):
-            break
-        searched = [value for value in level if categories[type(value)] not in _WITHOUT_GENERATORS]
-        new = {id(value): value for value in searched if id(value) not in visited}
+    level, left = searchable(values), MAX_SEARCHED
+    while level:
+        new = {id(value): value for value in level if id(value) not in visited}
         visited.update(new)
-        found += [value for value in new.values() if categories[type(value)] == "generator"]
-        special = [value for value in new.values() if categories[type(value)] in _SPECIAL]
-        others = [value for value in new.values() if categories[type(value)] not in _SPECIAL]
-        level = [*gc.get_referents(*others), *(referent for value in special for referent in _referents_of(value))]
+        referents: list[Any] = []
+        for value in new.values():
+            category = category_of(type(value))
+            if category == "generator":
+                found.append(value)
+            if left > 0:
+                behind = _referents_of(value) if category in _SPECIAL else gc.get_referents(value)
+                referents += behind[:left]
+                left -= len(behind)
+        level = searchable(referents)
     return found
+
+
+def searchable(values: Sequence[Any]) -> list[Any]:
+    """Return the objects that may be or have generators; most large containers hold numbers or texts."""
+    categories = {class_: category_of(class_) for class_ in {*map(type, values)}}
+    if _WITHOUT_GENERATORS.issuperset(categories.values()):
+        return []
+    return [value for value in values if categories[type(value)] not in _WITHOUT_GENERATORS]
 
 
 _WITHOUT_GENERATORS = frozenset(("buffer", "module", "plain", "tensor"))

@@ -32,7 +32,7 @@ from anydml.tracing.categories import (
     syntax_methods,
 )
 from anydml.tracing.clocks import clock_replacement, differs_by_process, differs_by_time
-from anydml.tracing.hidden_generators import MAX_SEARCHED, generators_behind
+from anydml.tracing.hidden_generators import MAX_SEARCHED, generators_behind, searchable
 from anydml.tracing.names_in_code import (
     makes_generators,
     modules_of,
@@ -79,7 +79,7 @@ class Surroundings:
 
     def __init__(self, function: Callable[..., Any], arguments: Any) -> None:
         self.objects: dict[int, Any] = {}
-        self.hidden_generators: list[Any] = []
+        self._unvisited: list[Any] = []
         self.names: set[str] = set()
         self.unsteady: str | None = None
         self.is_doubted = False
@@ -97,7 +97,7 @@ class Surroundings:
         self._visit_function(function)
         self._visit_arguments(arguments)
         self._visit_all()
-        self.hidden_generators += generators_behind([value for value, _ in self._waiting])
+        self.hidden_generators = generators_behind([*self._unvisited, *(value for value, _ in self._waiting)])
         if len(self._functions) > 1:
             # Notebooks that reload a module replace the code of its functions.
             names = [function.__name__ for function in self._functions]
@@ -212,8 +212,8 @@ class Surroundings:
         if len(items) <= MAX_ITEMS:
             self._waiting += [(item, label) for item in items]
             return
-        first_items = [*islice(items, MAX_SEARCHED)]
-        self.hidden_generators += generators_behind(first_items)
+        first_items = searchable([*islice(items, MAX_SEARCHED)])
+        self._unvisited += first_items
         if any(category_of(class_) in ("unsteady", "file") for class_ in {*map(type, first_items)}):
             self.unsteady = label
 
