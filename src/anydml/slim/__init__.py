@@ -7,7 +7,8 @@ import importlib.util
 if importlib.util.find_spec("onnx") is None:
     raise ImportError('anydml.slim needs the package onnx: pip install "anydml[onnx]"', name="onnx")
 
-from anydml.slim.pipeline import SlimmedModel, slim
+from anydml.slim.pipeline import slim
 from anydml.slim.regions import Region
+from anydml.slim.slimmed_model import SlimmedModel
 
 __all__ = ["Region", "SlimmedModel", "slim"]

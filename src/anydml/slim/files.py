@@ -18,7 +18,7 @@ from anydml.onnx.external import external_files
 from anydml.onnx.graph_values import Array
 from anydml.onnx.tensor_protos import bits_of
 from anydml.paths import path_text
-from anydml.slim.pipeline import SlimmedModel
+from anydml.slim.slimmed_model import SlimmedModel
 
 MIN_EXTERNAL_BYTES = 1024
 """Minimum bytes of a new constant that becomes external data."""

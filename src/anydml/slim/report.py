@@ -8,8 +8,9 @@ from anydml.moves.composer import Composer
 from anydml.moves.move import Access
 from anydml.moves.value import Value
 from anydml.slim.analysis import Analysis
-from anydml.slim.pipeline import SlimmedModel, format_counts
+from anydml.slim.pipeline import format_counts
 from anydml.slim.regions import Region
+from anydml.slim.slimmed_model import SlimmedModel
 from anydml.tensor import Layout
 from anydml.text import bytes_text, count_noun
 
