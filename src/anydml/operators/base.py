@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, ClassVar, TypeAlias, cast
 
@@ -100,7 +101,7 @@ class OperatorDesc(Rules, metaclass=_DescType):
     """Base class of the operator descs: frozen dataclasses with DirectML's fields in snake case.
 
     Class attributes:
-        OPERATOR: the operator's name in errors.
+        OPERATOR: the operator's name in errors; from the class by default, such as DML_SLICE1 of Slice1OperatorDesc.
         LEVELS: the document's table, newest level first; empty if no feature level restricts the operator. A row has a
             level, the least and greatest number of dimensions, and data types; those of `SELECTING`, if others, last.
         SELECTING: the tensor that has data types of its own there.
@@ -127,7 +128,7 @@ class OperatorDesc(Rules, metaclass=_DescType):
 
     SUPPORT: ClassVar[SupportTable] = ()
     HOST: ClassVar[tuple[str, ...]] = ()
-    TYPES: ClassVar[tuple[str, ...]] = ()
+    TYPES: ClassVar[tuple[str, ...]]
     UNSUPPORTED_HINT: ClassVar[str] = ""
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -137,16 +138,16 @@ class OperatorDesc(Rules, metaclass=_DescType):
             tensors = [*dict.fromkeys(name for name in named if name.endswith(("tensor", "tensors")))]
             cls.INPUTS = tuple(name for name in tensors if not name.startswith("output"))
             cls.OUTPUTS = tuple(name for name in tensors if name.startswith("output"))
+        name = cls.__name__.removesuffix("OperatorDesc")
+        if "OPERATOR" not in vars(cls) and name != cls.__name__:
+            cls.OPERATOR = f"DML{re.sub('(?=[A-Z]|[0-9][a-z])', '_', name).upper()}"
+        if "TYPES" not in vars(cls) and hasattr(cls, "OPERATOR"):
+            cls.TYPES = (f"DML_OPERATOR_{cls.OPERATOR.removeprefix('DML_')}",)
         if "SAME" not in vars(cls):
             cls.SAME = tuple(name for name in (*cls.INPUTS, *cls.OUTPUTS) if camel(name) != cls.SELECTING)
         # A dataclass with slots is created twice: the second class has the table already.
         if "LEVELS" in vars(cls) and "SUPPORT" not in vars(cls):
             cls.SUPPORT = support_table(cls.LEVELS, [*map(camel, (*cls.INPUTS, *cls.OUTPUTS))], cls.SELECTING)
-
-    @classmethod
-    def types(cls) -> tuple[str, ...]:
-        """Return the operator's names in model files."""
-        return cls.TYPES or (f"DML_OPERATOR_{cls.OPERATOR.removeprefix('DML_')}",)
 
     @property
     def inputs(self) -> tuple[tuple[str, TensorDesc], ...]:

@@ -99,7 +99,7 @@ class _DepthSpace(OperatorDesc):
         else:
             expected = [n, c * block**2, h // block, w // block]
             rule = "sizes must be N, C · BlockSize², H / BlockSize, W / BlockSize"
-        yield from self.sizes_are("OutputTensor", self.output_tensor, expected, rule)
+        yield from self.sizes_are("output_tensor", expected, rule)
 
     def apply(self, maker: Maker, *inputs: View) -> None:
         """Rearrange blocks."""
@@ -135,7 +135,6 @@ class SpaceToDepthOperatorDesc(_DepthSpace):
         SpaceToDepthOperatorDesc(INT8 [1, 1, 4, 4] → INT8 [1, 4, 2, 2], block_size 2)
     """
 
-    OPERATOR = "DML_SPACE_TO_DEPTH"
     LEVELS = ROWS
     TO_SPACE = False
 
@@ -160,7 +159,6 @@ class SpaceToDepth1OperatorDesc(_DepthSpace):
 
     order: Named[DepthSpaceOrder]
 
-    OPERATOR = "DML_SPACE_TO_DEPTH1"
     LEVELS = ROWS[:2]
     TO_SPACE = False
 
@@ -180,7 +178,6 @@ class DepthToSpaceOperatorDesc(_DepthSpace):
         DepthToSpaceOperatorDesc(INT8 [1, 4, 2, 2] → INT8 [1, 1, 4, 4], block_size 2)
     """
 
-    OPERATOR = "DML_DEPTH_TO_SPACE"
     LEVELS = ROWS
     TO_SPACE = True
 
@@ -205,7 +202,6 @@ class DepthToSpace1OperatorDesc(_DepthSpace):
 
     order: Named[DepthSpaceOrder]
 
-    OPERATOR = "DML_DEPTH_TO_SPACE1"
     LEVELS = ROWS[:2]
     TO_SPACE = True
 

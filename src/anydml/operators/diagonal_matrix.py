@@ -7,6 +7,7 @@ from typing import Any
 
 from anydml.operators.base import Coordinate, Named, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
 from anydml.operators.function import Array, Sizes, function
+from anydml.operators.problem import camel
 from anydml.operators.rule import DescError, Integers, Item, Maker, View, call_check, int64, rule
 from anydml.operators.scalars import Scalar, value_bytes
 from anydml.operators.slice1 import INT_MAX, INT_MIN
@@ -138,9 +139,10 @@ class _DiagonalMatrix(OperatorDesc):
             return self.pattern, ()
         return (0, at) if self.inputs else (bytes(self.output_tensor.data_type.itemsize), ())
 
-    def _int_problem(self, field: str, value: int) -> Iterator[Problem]:
-        if not INT_MIN <= value <= INT_MAX:
-            yield self.problem(field, f"{field} is {value}", "it must be −2147483648 to 2147483647 (INT)")
+    def _are_ints(self, *fields: str) -> Iterator[Problem]:
+        for name, value in ((camel(field), getattr(self, field)) for field in fields):
+            if not INT_MIN <= value <= INT_MAX:
+                yield self.problem(name, f"{name} is {value}", "it must be −2147483648 to 2147483647 (INT)")
 
 
 @record
@@ -162,7 +164,6 @@ class DiagonalMatrixOperatorDesc(_DiagonalMatrix):
     offset: int
     value: float
 
-    OPERATOR = "DML_DIAGONAL_MATRIX"
     LEVELS = (
         ("5_1", 2, 4, ALL_TYPES),
         ("4_0", 2, 4, TYPES_8_TO_32),
@@ -172,7 +173,7 @@ class DiagonalMatrixOperatorDesc(_DiagonalMatrix):
 
     def constraints(self) -> Iterator[Problem]:
         """Check that Offset is an INT."""
-        yield from self._int_problem("Offset", self.offset)
+        yield from self._are_ints("offset")
 
     @property
     def diagonal_fill_begin(self) -> int:
@@ -214,18 +215,15 @@ class DiagonalMatrix1OperatorDesc(_DiagonalMatrix):
     diagonal_fill_begin: int
     diagonal_fill_end: int
 
-    OPERATOR = "DML_DIAGONAL_MATRIX1"
     SAME = ("output_tensor", "input_tensor")
     LEVELS = (("5_1", 2, 4, ALL_TYPES),)
 
     def constraints(self) -> Iterator[Problem]:
         """Check that the input has the output's sizes, that Value has its type, and that bounds are INTs."""
         if self.input_tensor is not None:
-            rule = "sizes must be InputTensor's"
-            yield from self.sizes_are("OutputTensor", self.output_tensor, self.input_tensor.sizes, rule)
+            yield from self.have_equal_sizes("input_tensor", "output_tensor")
         yield from self.scalars_are("ValueDataType", self.value_data_type, Value=self.value)
-        yield from self._int_problem("DiagonalFillBegin", self.diagonal_fill_begin)
-        yield from self._int_problem("DiagonalFillEnd", self.diagonal_fill_end)
+        yield from self._are_ints("diagonal_fill_begin", "diagonal_fill_end")
 
 
 def check_matrices(name: str, shape: Sizes) -> None:

@@ -37,7 +37,6 @@ class ElementWiseIdentityOperatorDesc(OperatorDesc):
     output_tensor: TensorDesc
     scale_bias: ScaleBias | None = None
 
-    OPERATOR = "DML_ELEMENT_WISE_IDENTITY"
     LEVELS = (
         ("4_1", 1, 8, ALL_TYPES),
         ("3_0", 1, 8, TYPES_8_TO_32),
@@ -47,8 +46,7 @@ class ElementWiseIdentityOperatorDesc(OperatorDesc):
 
     def constraints(self) -> Iterator[Problem]:
         """Check that Sizes agree, and that there is no ScaleBias."""
-        rule = "sizes must be InputTensor's"
-        yield from self.sizes_are("OutputTensor", self.output_tensor, self.input_tensor.sizes, rule)
+        yield from self.have_equal_sizes("input_tensor", "output_tensor")
         if self.scale_bias is not None:
             message = f"ScaleBias is {list(self.scale_bias)}, but anydml moves data and computes nothing: leave it out"
             yield self.problem("ScaleBias", message, "ScaleBias must be null")

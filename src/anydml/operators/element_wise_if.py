@@ -41,7 +41,6 @@ class ElementWiseIfOperatorDesc(OperatorDesc):
     b_tensor: TensorDesc
     output_tensor: TensorDesc
 
-    OPERATOR = "DML_ELEMENT_WISE_IF"
     SELECTING = "ConditionTensor"
     LEVELS = (
         ("5_0", 1, 8, ALL_TYPES, (DataType.UINT8,)),
@@ -52,8 +51,7 @@ class ElementWiseIfOperatorDesc(OperatorDesc):
 
     def constraints(self) -> Iterator[Problem]:
         """Check that sizes agree."""
-        for name, tensor in (*self.inputs, *self.outputs):
-            yield from self.sizes_are(name, tensor, self.a_tensor.sizes, "sizes must be ATensor's")
+        yield from self.have_equal_sizes("a_tensor", "condition_tensor", "b_tensor", "output_tensor")
 
     def apply(self, maker: Maker, *inputs: View) -> None:
         """Write all of A, then B where the condition is 0."""

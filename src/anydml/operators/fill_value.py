@@ -50,7 +50,6 @@ class FillValueConstantOperatorDesc(OperatorDesc):
     value_data_type: Named[DataType]
     value: Scalar
 
-    OPERATOR = "DML_FILL_VALUE_CONSTANT"
     LEVELS = (
         ("4_1", 1, 8, ALL_TYPES),
         ("4_0", 1, 8, TYPES_8_TO_32),
@@ -94,7 +93,6 @@ class FillValueSequenceOperatorDesc(OperatorDesc):
     value_start: Scalar
     value_delta: Scalar
 
-    OPERATOR = "DML_FILL_VALUE_SEQUENCE"
     LEVELS = (
         # The operator's page does not list FLOAT64.
         ("5_0", 1, 8, NO_FLOAT64),

@@ -45,7 +45,6 @@ class GatherOperatorDesc(OperatorDesc):
     axis: int
     index_dimensions: int
 
-    OPERATOR = "DML_GATHER"
     LEVELS = (*INDEXED, ("1_0", 4, 4, FLOATS_16_AND_32, ONLY_UINT32))
 
     def constraints(self) -> Iterator[Problem]:
@@ -76,7 +75,7 @@ class GatherOperatorDesc(OperatorDesc):
             return
         expected = (1,) * (count - len(remaining)) + tuple(gathered[d] for d in remaining)
         rule = "sizes must be InputTensor's before Axis, the index sizes, InputTensor's after Axis, right-aligned"
-        yield from self.sizes_are("OutputTensor", self.output_tensor, expected, rule)
+        yield from self.sizes_are("output_tensor", expected, rule)
 
     def _logical_sizes(self) -> tuple[int, ...]:
         """Return leading, index and trailing sizes, before right-alignment."""

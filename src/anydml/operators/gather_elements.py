@@ -42,14 +42,12 @@ class GatherElementsOperatorDesc(OperatorDesc):
     output_tensor: TensorDesc
     axis: int
 
-    OPERATOR = "DML_GATHER_ELEMENTS"
     LEVELS = INDEXED
 
     def constraints(self) -> Iterator[Problem]:
         """Check that only sizes along Axis differ."""
         yield from self.indices_match(self.indices_tensor, self.input_tensor, self.axis)
-        rule = "sizes must be IndicesTensor's"
-        yield from self.sizes_are("OutputTensor", self.output_tensor, self.indices_tensor.sizes, rule)
+        yield from self.have_equal_sizes("indices_tensor", "output_tensor")
 
     def apply(self, maker: Maker, *inputs: View) -> None:
         """Pick by one index per element."""

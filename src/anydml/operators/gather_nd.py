@@ -52,7 +52,6 @@ class GatherNdOperatorDesc(TupleDesc):
     input_dimension_count: int
     indices_dimension_count: int
 
-    OPERATOR = "DML_GATHER_ND"
     LEVELS: ClassVar[Levels] = INDEXED
 
     def apply(self, maker: Maker, *inputs: View) -> None:
@@ -92,7 +91,6 @@ class GatherNd1OperatorDesc(GatherNdOperatorDesc):
 
     batch_dimension_count: int
 
-    OPERATOR = "DML_GATHER_ND1"
     LEVELS = INDEXED[:2]
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from anydml.fields import check_dimensions
 from anydml.operators.base import Coordinate, OperatorDesc, Problem, ReadIndex, TensorDesc
 from anydml.operators.function import Sizes
+from anydml.operators.problem import camel
 from anydml.operators.rule import DescError, Maker, View, holds
 from anydml.text import count_noun
 
@@ -55,14 +56,14 @@ class TupleDesc(OperatorDesc):
         yield from broken
         if broken:
             return
-        name, picked = next(self._named(self.SAME[1:]))
-        sizes, count = self.picked_sizes, len(picked.sizes)
+        field, sizes, count = self.SAME[1], self.picked_sizes, len(self.input_tensor.sizes)
         if len(sizes) > count:
-            message = f"the picked sizes {list(sizes)} do not fit {name}'s {count_noun(count, 'dimension')}"
-            yield self.problem(f"{name}.Sizes", message, "the picked sizes must have at most DimensionCount dimensions")
+            message = f"the picked sizes {list(sizes)} do not fit {camel(field)}'s {count_noun(count, 'dimension')}"
+            rule = "the picked sizes must have at most DimensionCount dimensions"
+            yield self.problem(f"{camel(field)}.Sizes", message, rule)
             return
         rule = "sizes must be IndicesTensor's but the last, then InputTensor's that are not indexed, right-aligned"
-        yield from self.sizes_are(name, picked, (1,) * (count - len(sizes)) + sizes, rule)
+        yield from self.sizes_are(field, (1,) * (count - len(sizes)) + sizes, rule)
 
     def _count_problems(self) -> Iterator[Problem]:
         rank, counts = len(self.input_tensor.sizes), (self.input_dimension_count, self.indices_dimension_count)

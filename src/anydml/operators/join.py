@@ -33,7 +33,6 @@ class JoinOperatorDesc(OperatorDesc):
     output_tensor: TensorDesc
     axis: int
 
-    OPERATOR = "DML_JOIN"
     SAME = ("output_tensor", "input_tensors")
     LEVELS = (
         ("4_1", 1, 8, ALL_TYPES),

@@ -54,7 +54,6 @@ class NonzeroCoordinatesOperatorDesc(OperatorDesc):
     output_count_tensor: TensorDesc
     output_coordinates_tensor: TensorDesc
 
-    OPERATOR = "DML_NONZERO_COORDINATES"
     SUPPORT = tuple(
         SupportRow(
             level,
@@ -75,9 +74,7 @@ class NonzeroCoordinatesOperatorDesc(OperatorDesc):
     def constraints(self) -> Iterator[Problem]:
         """Check that outputs are a count, and one row of coordinates per element."""
         count, shape = self.output_count_tensor.sizes, self.output_coordinates_tensor.sizes
-        yield from self.sizes_are(
-            "OutputCountTensor", self.output_count_tensor, (1,) * len(count), "all sizes must be 1"
-        )
+        yield from self.sizes_are("output_count_tensor", (1,) * len(count), "all sizes must be 1")
         name = "OutputCoordinatesTensor"
         if len(shape) < 2:
             message = f"{name} has {len(shape)} dimensions"
@@ -86,7 +83,7 @@ class NonzeroCoordinatesOperatorDesc(OperatorDesc):
         rows = math.prod(self.input_tensor.sizes)
         expected = (*(1,) * (len(shape) - 2), rows, shape[-1])
         rule = "rows must be InputTensor's elements, and sizes before them 1"
-        yield from self.sizes_are(name, self.output_coordinates_tensor, expected, rule)
+        yield from self.sizes_are("output_coordinates_tensor", expected, rule)
         sizes = self.input_tensor.sizes
         min_rows = max(1, len([*itertools.dropwhile(lambda size: size == 1, sizes)]))
         if not min_rows <= shape[-1] <= len(sizes):

@@ -50,7 +50,6 @@ class OneHotOperatorDesc(OperatorDesc):
     output_tensor: TensorDesc
     axis: int
 
-    OPERATOR = "DML_ONE_HOT"
     SAME = ("output_tensor", "values_tensor")
     LEVELS = (*INDEXED, ("2_0", 4, 4, FLOATS_16_AND_32, ONLY_UINT32))
 
@@ -61,7 +60,7 @@ class OneHotOperatorDesc(OperatorDesc):
             yield self.problem("ValuesTensor.Sizes", message, "there must be at least 2 values")
         sizes, rule = self.output_tensor.sizes, "sizes must be OutputTensor's, but 1 along Axis"
         expected = (*sizes[: self.axis], 1, *sizes[self.axis + 1 :])
-        yield from self.sizes_are("IndicesTensor", self.indices_tensor, expected, rule)
+        yield from self.sizes_are("indices_tensor", expected, rule)
 
     def _on_coordinate(self) -> Coordinate:
         """Return the coordinate of On in ValuesTensor."""

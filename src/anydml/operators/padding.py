@@ -136,12 +136,10 @@ class _Padding(OperatorDesc):
 
     def constraints(self) -> Iterator[Problem]:
         """Sizes that add up."""
-        count = len(self.input_tensor.sizes)
-        yield from self.one_per_dimension("StartPadding", self.start_padding, count)
-        yield from self.one_per_dimension("EndPadding", self.end_padding, count)
+        yield from self.one_per_dimension("start_padding", "end_padding")
         around = zip(self.input_tensor.sizes, self.start_padding, self.end_padding, strict=False)
         rule = "sizes must be InputTensor's plus StartPadding and EndPadding"
-        yield from self.sizes_are("OutputTensor", self.output_tensor, [*map(sum, around)], rule)
+        yield from self.sizes_are("output_tensor", [*map(sum, around)], rule)
 
     def _support_problems(self, level: FeatureLevel) -> Iterator[Problem]:
         yield from OperatorDesc._support_problems(self, level)
@@ -205,7 +203,6 @@ class PaddingOperatorDesc(_Padding):
     start_padding: ListOf[int]
     end_padding: ListOf[int]
 
-    OPERATOR = "DML_PADDING"
     LEVELS = (
         ("5_0", 1, 8, ALL_TYPES),
         ("3_1", 1, 8, TYPES_8_TO_32),
@@ -242,7 +239,6 @@ class Padding1OperatorDesc(_Padding):
     start_padding: ListOf[int]
     end_padding: ListOf[int]
 
-    OPERATOR = "DML_PADDING1"
     LEVELS = (("5_0", 1, 8, ALL_TYPES),)
 
     def constraints(self) -> Iterator[Problem]:

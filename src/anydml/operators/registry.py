@@ -37,8 +37,7 @@ for _file_name in sorted(os.listdir(_FOLDER)):
     _is_operator = _stem != _file_name and not _stem.startswith("_") and _stem not in SHARED
     if _is_operator and _module not in MODULES.values():
         for _name, _value in vars(import_module(_module)).items():
-            _is_desc = isinstance(_value, type) and issubclass(_value, OperatorDesc) and hasattr(_value, "OPERATOR")
-            if (_is_desc or _name in RECORDED) and _value.__module__ == _module:
+            if (_name.endswith("OperatorDesc") or _name in RECORDED) and _value.__module__ == _module:
                 MODULES[_name] = _module
 
 
@@ -87,4 +86,4 @@ def __getattr__(name: str) -> Any:
     """Make `REGISTRY`, for which all operators are imported, when it is first used."""
     if name != "REGISTRY":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return globals().setdefault(name, {type_name: desc for desc in DESCS.values() for type_name in desc.types()})
+    return globals().setdefault(name, {type_name: desc for desc in DESCS.values() for type_name in desc.TYPES})

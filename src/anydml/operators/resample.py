@@ -59,12 +59,11 @@ class _Resample(OperatorDesc):
 
     def constraints(self) -> Iterator[Problem]:
         """Finite numbers, one per dimension; scales above 0; NEAREST_NEIGHBOR."""
-        rank = len(self.input_tensor.sizes)
         offsets = ("input_pixel_offsets", "output_pixel_offsets")
         for name in ("scales", *filter(partial(hasattr, self), offsets)):
-            field, values = camel(name), getattr(self, name)
-            yield from self.one_per_dimension(field, values, rank, is_signed=True)
-            for i, value in enumerate(values):
+            field = camel(name)
+            yield from self.one_per_dimension(name, are_signed=True)
+            for i, value in enumerate(getattr(self, name)):
                 is_scale = field == "Scales"
                 if not math.isfinite(np.float32(value)) or (is_scale and not np.float32(value) > 0):
                     rule = "it must be a number above 0" if is_scale else "it must be a finite number"
@@ -109,7 +108,6 @@ class ResampleOperatorDesc(_Resample):
     interpolation_mode: Named[InterpolationMode]
     scales: ListOf[float]
 
-    OPERATOR = "DML_RESAMPLE"
     LEVELS = (
         ("6_2", 1, 4, WITH_BYTES),
         ("5_1", 1, 4, FLOATS_16_AND_32),
@@ -147,7 +145,6 @@ class Resample1OperatorDesc(_Resample):
     input_pixel_offsets: ListOf[float]
     output_pixel_offsets: ListOf[float]
 
-    OPERATOR = "DML_RESAMPLE1"
     LEVELS = (
         ("6_2", 1, 4, WITH_BYTES),
         ("5_1", 1, 4, FLOATS_16_AND_32),
@@ -185,7 +182,6 @@ class Resample2OperatorDesc(_Resample):
     input_pixel_offsets: ListOf[float]
     output_pixel_offsets: ListOf[float]
 
-    OPERATOR = "DML_RESAMPLE2"
     LEVELS: ClassVar[Levels] = (
         ("6_2", 1, 4, WITH_BYTES),
         ("5_1", 1, 4, FLOATS_16_AND_32),
@@ -217,5 +213,4 @@ class Resample3OperatorDesc(Resample2OperatorDesc):
 
     antialiased: bool = False
 
-    OPERATOR = "DML_RESAMPLE3"
     LEVELS = (("6_4", 1, 4, WITH_BYTES),)

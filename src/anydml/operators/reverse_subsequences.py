@@ -41,7 +41,6 @@ class ReverseSubsequencesOperatorDesc(OperatorDesc):
     output_tensor: TensorDesc
     axis: int
 
-    OPERATOR = "DML_REVERSE_SUBSEQUENCES"
     SELECTING = "SequenceLengthsTensor"
     LEVELS = (
         ("5_0", 1, 8, ALL_TYPES, (DataType.UINT64, DataType.UINT32)),
@@ -53,10 +52,12 @@ class ReverseSubsequencesOperatorDesc(OperatorDesc):
     def constraints(self) -> Iterator[Problem]:
         """One length per sequence; the output's sizes are the input's."""
         sizes = self.input_tensor.sizes
-        lengths, expected = self.sequence_lengths_tensor, (*sizes[: self.axis], 1, *sizes[self.axis + 1 :])
-        rule = "sizes must be InputTensor's, but 1 along Axis"
-        yield from self.sizes_are("SequenceLengthsTensor", lengths, expected, rule)
-        yield from self.sizes_are("OutputTensor", self.output_tensor, sizes, "sizes must be InputTensor's")
+        expected, rule = (
+            (*sizes[: self.axis], 1, *sizes[self.axis + 1 :]),
+            "sizes must be InputTensor's, but 1 along Axis",
+        )
+        yield from self.sizes_are("sequence_lengths_tensor", expected, rule)
+        yield from self.have_equal_sizes("input_tensor", "output_tensor")
 
     def apply(self, maker: Maker, *inputs: View) -> None:
         """Copy the input, and write the reversed part over it."""

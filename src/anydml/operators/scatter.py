@@ -49,17 +49,14 @@ class ScatterOperatorDesc(OperatorDesc):
     output_tensor: TensorDesc
     axis: int
 
-    OPERATOR = "DML_SCATTER"
     TYPES = ("DML_OPERATOR_SCATTER", "DML_OPERATOR_SCATTER_ELEMENTS")
     LEVELS = (*INDEXED, ("1_0", 4, 4, FLOATS_16_AND_32, ONLY_UINT32))
 
     def constraints(self) -> Iterator[Problem]:
         """Indices and updates of the input's sizes except along Axis; an output of its sizes."""
         yield from self.indices_match(self.indices_tensor, self.input_tensor, self.axis)
-        rule = "sizes must be IndicesTensor's"
-        yield from self.sizes_are("UpdatesTensor", self.updates_tensor, self.indices_tensor.sizes, rule)
-        rule = "sizes must be InputTensor's"
-        yield from self.sizes_are("OutputTensor", self.output_tensor, self.input_tensor.sizes, rule)
+        yield from self.have_equal_sizes("indices_tensor", "updates_tensor")
+        yield from self.have_equal_sizes("input_tensor", "output_tensor")
 
     def apply(self, maker: Maker, *inputs: View) -> None:
         """Copy the input, and write each update at its index."""

@@ -64,14 +64,12 @@ class ScatterNdOperatorDesc(TupleDesc):
     input_dimension_count: int
     indices_dimension_count: int
 
-    OPERATOR = "DML_SCATTER_ND"
     LEVELS = INDEXED
 
     def constraints(self) -> Iterator[Problem]:
         """Counts in range; the updates' sizes as documented; an output of the input's sizes."""
         yield from TupleDesc.constraints(self)
-        rule = "sizes must be InputTensor's"
-        yield from self.sizes_are("OutputTensor", self.output_tensor, self.input_tensor.sizes, rule)
+        yield from self.have_equal_sizes("input_tensor", "output_tensor")
 
     def apply(self, maker: Maker, *inputs: View) -> None:
         """Copy the input, and write updates by coordinates in the significant dimensions."""

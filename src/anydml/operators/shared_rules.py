@@ -65,17 +65,22 @@ class Rules(Printed):
             rule = f"{name} must be {' or '.join(t.name for t in types)}"
             yield self.problem(f"{name}.DataType", f"{name}.DataType is {tensor.data_type}", rule)
 
-    def sizes_are(self, name: str, tensor: TensorDesc, expected: Sequence[int], rule: str) -> Iterator[Problem]:
-        """Check that Sizes of `tensor` are `expected`."""
-        if tensor.sizes != tuple(expected):
-            message = f"{name}.Sizes is {list(tensor.sizes)}, but must be {list(expected)}"
+    def sizes_are(self, field: str, expected: Sequence[int], rule: str) -> Iterator[Problem]:
+        """Check that Sizes of a tensor are `expected`."""
+        name, sizes = camel(field), getattr(self, field).sizes
+        if sizes != tuple(expected):
+            message = f"{name}.Sizes is {list(sizes)}, but must be {list(expected)}"
             yield self.problem(f"{name}.Sizes", message, rule)
+
+    def have_equal_sizes(self, model: str, *fields: str) -> Iterator[Problem]:
+        """Check that Sizes of tensors are those of a model."""
+        for field in fields:
+            yield from self.sizes_are(field, getattr(self, model).sizes, f"sizes must be {camel(model)}'s")
 
     def indices_match(self, indices: TensorDesc, model: TensorDesc, axis: int) -> Iterator[Problem]:
         """Check that Sizes of indices match those of the input along all other axes."""
         expected = (*model.sizes[:axis], indices.sizes[axis], *model.sizes[axis + 1 :])
-        rule = "sizes must be InputTensor's, except along Axis"
-        yield from self.sizes_are("IndicesTensor", indices, expected, rule)
+        yield from self.sizes_are("indices_tensor", expected, "sizes must be InputTensor's, except along Axis")
 
     def scalars_are(self, field: str, data_type: DataType, **values: Scalar) -> Iterator[Problem]:
         """Check that DML_SCALAR_UNIONs have the output's DataType, which `field` must repeat."""
@@ -95,16 +100,22 @@ class Rules(Printed):
             yield self.problem("InterpolationMode", message, "InterpolationMode must be NEAREST_NEIGHBOR")
 
     def one_per_dimension(
-        self, field: str, values: Sequence[int], count: int, tensor: str = "InputTensor", is_signed: bool = False
+        self, *fields: str, tensor: str = "input_tensor", are_signed: bool = False
     ) -> Iterator[Problem]:
-        """Check that a list has one UINT, or one signed integer of any size, per dimension of `tensor`."""
-        if len(values) != count:
-            message = (
-                f"{field} has {count_noun(len(values), 'entry')}, but {tensor} has {count_noun(count, 'dimension')}"
-            )
-            yield self.problem(field, message, "one entry per dimension (DimensionCount)")
-        if is_signed:
-            return
-        for i, value in enumerate(values):
+        """Check that lists have one UINT, or one signed integer of any size, per dimension of `tensor`."""
+        dimensions = len(getattr(self, tensor).sizes)
+        for field in fields:
+            count = len(getattr(self, field))
+            if count != dimensions:
+                have = f"{camel(tensor)} has {count_noun(dimensions, 'dimension')}"
+                message = f"{camel(field)} has {count_noun(count, 'entry')}, but {have}"
+                yield self.problem(camel(field), message, "one entry per dimension (DimensionCount)")
+            if not are_signed:
+                yield from self.are_uints(field)
+
+    def are_uints(self, field: str) -> Iterator[Problem]:
+        """Check that a list has UINTs."""
+        for i, value in enumerate(getattr(self, field)):
             if not 0 <= value <= UINT_MAX:
-                yield self.problem(f"{field}[{i}]", f"{field}[{i}] is {value}", "it must be 0 to 4294967295 (UINT)")
+                name = f"{camel(field)}[{i}]"
+                yield self.problem(name, f"{name} is {value}", "it must be 0 to 4294967295 (UINT)")

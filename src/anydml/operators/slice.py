@@ -35,7 +35,6 @@ class SliceOperatorDesc(OperatorDesc):
     sizes: ListOf[int]
     strides: ListOf[int]
 
-    OPERATOR = "DML_SLICE"
     LEVELS = (
         ("4_1", 1, 8, ALL_TYPES),
         ("3_0", 1, 8, TYPES_8_TO_32),
@@ -45,10 +44,7 @@ class SliceOperatorDesc(OperatorDesc):
 
     def constraints(self) -> Iterator[Problem]:
         """Sizes are the output's; Strides ≥ 1; nothing read outside the input."""
-        count = len(self.input_tensor.sizes)
-        yield from self.one_per_dimension("Offsets", self.offsets, count)
-        yield from self.one_per_dimension("Sizes", self.sizes, count)
-        yield from self.one_per_dimension("Strides", self.strides, count)
+        yield from self.one_per_dimension("offsets", "sizes", "strides")
         if self.sizes != self.output_tensor.sizes:
             message = f"Sizes is {list(self.sizes)}, but OutputTensor.Sizes is {list(self.output_tensor.sizes)}"
             yield self.problem("Sizes", message, "Sizes must equal OutputTensor.Sizes")

@@ -58,10 +58,8 @@ class WindowDesc(OperatorDesc):
         """Check that the window is not empty and lies inside the whole, and that the part has no more elements."""
         (whole, tensor), (name, part) = self._named((self.WHOLE, self.PART))
         offsets, sizes, strides = self.input_window_offsets, self.input_window_sizes, self.input_window_strides
-        count = len(tensor.sizes)
-        yield from self.one_per_dimension("InputWindowOffsets", offsets, count, whole)
-        yield from self.one_per_dimension("InputWindowSizes", sizes, count, whole)
-        yield from self.one_per_dimension("InputWindowStrides", strides, count, whole, is_signed=True)
+        yield from self.one_per_dimension("input_window_offsets", "input_window_sizes", tensor=self.WHOLE)
+        yield from self.one_per_dimension("input_window_strides", tensor=self.WHOLE, are_signed=True)
         axes = zip(tensor.sizes, part.sizes, offsets, sizes, strides, strict=False)
         for i, (available, n, offset, size, stride) in enumerate(axes):
             if size < 1:
@@ -114,7 +112,6 @@ class Slice1OperatorDesc(WindowDesc):
     input_window_sizes: ListOf[int]
     input_window_strides: ListOf[int]
 
-    OPERATOR = "DML_SLICE1"
     WHOLE, PART = "input_tensor", "output_tensor"
     LEVELS = (
         ("4_1", 1, 8, ALL_TYPES),

@@ -49,7 +49,6 @@ class SliceGradOperatorDesc(WindowDesc):
     input_window_sizes: ListOf[int]
     input_window_strides: ListOf[int]
 
-    OPERATOR = "DML_SLICE_GRAD"
     WHOLE, PART = "output_gradient_tensor", "input_gradient_tensor"
     LEVELS = (
         ("4_1", 1, 8, ALL_TYPES),

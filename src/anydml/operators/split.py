@@ -33,7 +33,6 @@ class SplitOperatorDesc(OperatorDesc):
     output_tensors: ListOf[TensorDesc]
     axis: int
 
-    OPERATOR = "DML_SPLIT"
     UNSUPPORTED_HINT = (
         "; DirectML's release notes (1.7.0) and feature-level history list 64-bit types from 4_1, but its own page, "
         "which is the specification here, does not: anydml.split (the function) and SplitTraining split any data type"

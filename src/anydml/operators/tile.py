@@ -41,7 +41,6 @@ class TileOperatorDesc(OperatorDesc):
     output_tensor: TensorDesc
     repeats: ListOf[int]
 
-    OPERATOR = "DML_TILE"
     LEVELS = (
         # The operator's page does not list FLOAT64.
         ("4_1", 1, 8, NO_FLOAT64),
@@ -52,11 +51,9 @@ class TileOperatorDesc(OperatorDesc):
 
     def constraints(self) -> Iterator[Problem]:
         """Sizes that are multiples."""
-        yield from self.one_per_dimension("Repeats", self.repeats, len(self.input_tensor.sizes))
+        yield from self.one_per_dimension("repeats")
         expected = tuple(size * n for size, n in zip(self.input_tensor.sizes, self.repeats, strict=False))
-        yield from self.sizes_are(
-            "OutputTensor", self.output_tensor, expected, "sizes must be InputTensor's times Repeats"
-        )
+        yield from self.sizes_are("output_tensor", expected, "sizes must be InputTensor's times Repeats")
 
     def apply(self, maker: Maker, *inputs: View) -> None:
         """Repeat along the dimensions."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from anydml.operators.base import Coordinate, ListOf, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
 from anydml.operators.function import Array, Ints, Sizes, function
+from anydml.operators.problem import camel
 from anydml.operators.rule import DescError, Integers, Maker, View, call_check, holds, int64, rule
 from anydml.operators.types import ALL_TYPES
 from anydml.symbols import are_at_least, integers_or_symbols
@@ -96,7 +97,6 @@ class UnfoldOperatorDesc(OperatorDesc):
     start_padding: ListOf[int]
     end_padding: ListOf[int]
 
-    OPERATOR = "DML_UNFOLD"
     # The page lists no data types: all are supported.
     LEVELS = (("6_4", 3, 8, ALL_TYPES),)
 
@@ -109,22 +109,17 @@ class UnfoldOperatorDesc(OperatorDesc):
         sizes = self.input_tensor.sizes
         spatial = sizes[2:]
         broken: list[Problem] = []
-        for field, values, min_value in (
-            ("WindowSizes", self.window_sizes, 1),
-            ("Strides", self.strides, 1),
-            ("Dilations", self.dilations, 1),
-            ("StartPadding", self.start_padding, 0),
-            ("EndPadding", self.end_padding, 0),
-        ):
+        for field in ("window_sizes", "strides", "dilations", "start_padding", "end_padding"):
+            name, values = camel(field), getattr(self, field)
             if len(values) != len(spatial):
                 have = count_noun(len(spatial), "spatial dimension")
-                message = f"{field} has {count_noun(len(values), 'entry')}, but InputTensor has {have}"
-                broken.append(self.problem(field, message, "one entry per dimension after N and C (DimensionCount)"))
+                message = f"{name} has {count_noun(len(values), 'entry')}, but InputTensor has {have}"
+                broken.append(self.problem(name, message, "one entry per dimension after N and C (DimensionCount)"))
                 continue
-            broken += self.one_per_dimension(field, values, len(spatial))
+            broken += self.are_uints(field)
             for i, value in enumerate(values):
-                if value == 0 < min_value:
-                    broken.append(self.problem(f"{field}[{i}]", f"{field}[{i}] is 0", "it must be at least 1"))
+                if value == 0 and not field.endswith("padding"):
+                    broken.append(self.problem(f"{name}[{i}]", f"{name}[{i}] is 0", "it must be at least 1"))
         yield from broken
         if broken or len(sizes) < 3:
             return
@@ -135,7 +130,7 @@ class UnfoldOperatorDesc(OperatorDesc):
                 return
         expected = (sizes[0], sizes[1] * math.prod(self.window_sizes), math.prod(self._blocks()))
         rule = "sizes must be N, C · the window's elements, the window's positions"
-        yield from self.sizes_are("OutputTensor", self.output_tensor, expected, rule)
+        yield from self.sizes_are("output_tensor", expected, rule)
 
     def _reach(self) -> list[int]:
         """Return the range of window positions in each dimension."""

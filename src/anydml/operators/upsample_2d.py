@@ -36,7 +36,6 @@ class Upsample2dOperatorDesc(OperatorDesc):
     scale_size: ConvertedField[Size2D | tuple[int, int], Size2D]
     interpolation_mode: Named[InterpolationMode]
 
-    OPERATOR = "DML_UPSAMPLE_2D"
     LEVELS = (("1_0", 4, 5, FLOATS_16_AND_32),)
 
     def constraints(self) -> Iterator[Problem]:
@@ -48,7 +47,7 @@ class Upsample2dOperatorDesc(OperatorDesc):
         if len(sizes) >= 2:
             expected = (*sizes[:-2], sizes[-2] * self.scale_size.height, sizes[-1] * self.scale_size.width)
             rule = "sizes must be InputTensor's, the last two times ScaleSize"
-            yield from self.sizes_are("OutputTensor", self.output_tensor, expected, rule)
+            yield from self.sizes_are("output_tensor", expected, rule)
         yield from self.nearest_only(self.interpolation_mode)
 
     def apply(self, maker: Maker, *inputs: View) -> None:
