@@ -7,7 +7,7 @@ from typing import Any
 
 from anydml.functions.public_functions import public_function
 from anydml.operators.element_wise_identity import copy_rule
-from anydml.operators.function import Array, F, Sizes, describe_function
+from anydml.operators.function import Array, F, Function, Sizes, parameters_of
 from anydml.operators.rule import call_check
 
 
@@ -19,7 +19,7 @@ def check_copy(name: str, shape: Sizes) -> tuple[()]:
 
 def _copy_function(check: Callable[..., Any], rule: Callable[..., None]) -> Callable[[F], F]:
     def make(stub: F) -> F:
-        function: Any = public_function(describe_function(stub, check, rule=rule))
+        function: Any = public_function(Function(stub, parameters_of(stub), check, rule))
         return function  # type: ignore[no-any-return]
 
     return make

@@ -342,17 +342,15 @@ class OperatorDesc(Rules, metaclass=_DescType):
             support = row.tensors[field]
             dimensions = len(tensor.sizes)
             low, high = support.min_dimensions, support.max_dimensions
-            if low <= dimensions <= high and tensor.data_type in support.data_types:
-                continue
-            needs = lowest_level(table, field, dimensions, tensor.data_type)
-            hint = "" if needs else f" and no level supports it{self.UNSUPPORTED_HINT or FUNCTIONS_HINT}"
+            broken = []
             if not low <= dimensions <= high:
-                supported = dimension_text(low, high)
-                rule = f"{supported} dimensions at {level}"
-                message = f"{name} has {count_noun(dimensions, 'dimension')}, but {level} supports {supported}{hint}"
-                yield Problem(self.OPERATOR, f"{name}.Sizes", message, rule, needs, comes_from_level=True)
+                have = f"{name} has {count_noun(dimensions, 'dimension')}"
+                broken.append(("Sizes", have, dimension_text(low, high), " dimensions"))
             if tensor.data_type not in support.data_types:
                 types = ", ".join(t.name for t in support.data_types)
-                message = f"{name}.DataType is {tensor.data_type}, but {level} supports {types}{hint}"
-                rule = f"{types} at {level}"
-                yield Problem(self.OPERATOR, f"{name}.DataType", message, rule, needs, comes_from_level=True)
+                broken.append(("DataType", f"{name}.DataType is {tensor.data_type}", types, ""))
+            for property_name, have, supported, noun in broken:
+                needs = lowest_level(table, field, dimensions, tensor.data_type)
+                hint = "" if needs else f" and no level supports it{self.UNSUPPORTED_HINT or FUNCTIONS_HINT}"
+                message, rule = f"{have}, but {level} supports {supported}{hint}", f"{supported}{noun} at {level}"
+                yield Problem(self.OPERATOR, f"{name}.{property_name}", message, rule, needs, comes_from_level=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import reprlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from anydml.records import Record
@@ -50,47 +50,35 @@ class Printed(Record):
     OUTPUTS: ClassVar[tuple[str, ...]]
 
     def __repr__(self) -> str:
-        return _short_text(self)
+        # For example, ``SplitOperatorDesc(FLOAT32 [1, 1, 6, 2] → 3 × FLOAT32, axis 2)``.
+        inputs, outputs = ([getattr(self, name) for name in names] for names in (self.INPUTS, self.OUTPUTS))
+        tensors = [
+            ", ".join(_tensor_text(value) for value in values if value is not None) for values in (inputs, outputs)
+        ]
+        moved = " → ".join(tensors) if tensors[0] else f"→ {tensors[1]}"
+        fields = [f"{field} {_value_text(value)}" for field, value in self._other_fields() if value is not None]
+        return f"{type(self).__name__}({', '.join([moved, *fields])})"
 
     def describe(self) -> str:
         """Describe every field, one per line, with the strides and bytes of each tensor."""
-        return _long_text(self)
+        lines = []
+        for field in (*self.INPUTS, *self.OUTPUTS):
+            value = getattr(self, field)
+            if isinstance(value, TensorDesc):
+                lines.append((field, _tensor_line(value)))
+            elif value is None:
+                lines.append((field, "None"))
+            else:
+                lines += [(f"{field}[{i}]", _tensor_line(tensor)) for i, tensor in enumerate(value)]
+        lines += [(field, _value_text(value)) for field, value in self._other_fields()]
+        width = max(len(name) for name, _ in lines)
+        texts = [f"  {name:{width}}  {text}" for name, text in lines]
+        return "\n".join([f"{type(self).__name__} ({self.OPERATOR})", *texts])
 
-
-def _short_text(desc: Printed) -> str:
-    """Format a desc on one line: ``SplitOperatorDesc(FLOAT32 [1, 1, 6, 2] → 3 × FLOAT32, axis 2)``."""
-    tensors = [_tensors_text([getattr(desc, name) for name in names]) for names in (desc.INPUTS, desc.OUTPUTS)]
-    moved = " → ".join(tensors) if tensors[0] else f"→ {tensors[1]}"
-    fields = [f"{field} {_value_text(value)}" for field, value in _other_fields(desc) if value is not None]
-    return f"{type(desc).__name__}({', '.join([moved, *fields])})"
-
-
-def _long_text(desc: Printed) -> str:
-    """Format a desc with one field per line."""
-    lines = []
-    for field in (*desc.INPUTS, *desc.OUTPUTS):
-        value = getattr(desc, field)
-        if isinstance(value, TensorDesc):
-            lines.append((field, _tensor_line(value)))
-        elif value is None:
-            lines.append((field, "None"))
-        else:
-            lines += [(f"{field}[{i}]", _tensor_line(tensor)) for i, tensor in enumerate(value)]
-    lines += [(field, _value_text(value)) for field, value in _other_fields(desc)]
-    width = max(len(name) for name, _ in lines)
-    return "\n".join(
-        [f"{type(desc).__name__} ({desc.OPERATOR})", *(f"  {name:{width}}  {text}" for name, text in lines)]
-    )
-
-
-def _other_fields(desc: Printed) -> Iterator[tuple[str, Any]]:
-    for name in cast(Any, desc).__match_args__:
-        if name not in (*desc.INPUTS, *desc.OUTPUTS):
-            yield name, getattr(desc, name)
-
-
-def _tensors_text(values: Sequence[TensorDesc | tuple[TensorDesc, ...] | None]) -> str:
-    return ", ".join(_tensor_text(value) for value in values if value is not None)
+    def _other_fields(self) -> Iterator[tuple[str, Any]]:
+        for name in cast(Any, self).__match_args__:
+            if name not in (*self.INPUTS, *self.OUTPUTS):
+                yield name, getattr(self, name)
 
 
 def _tensor_text(value: TensorDesc | tuple[TensorDesc, ...]) -> str:

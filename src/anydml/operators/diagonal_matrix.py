@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from anydml.operators.base import Coordinate, Named, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
 from anydml.operators.function import Array, Sizes, function
@@ -119,8 +118,11 @@ class _DiagonalMatrix(OperatorDesc):
 
     output_tensor: TensorDesc
     value: Scalar
-    diagonal_fill_begin: Any
-    diagonal_fill_end: Any
+
+    @property
+    def band(self) -> tuple[int, int]:
+        """The first diagonal with the value, and the end."""
+        raise NotImplementedError
 
     @property
     def pattern(self) -> bytes:
@@ -130,11 +132,11 @@ class _DiagonalMatrix(OperatorDesc):
     def apply(self, maker: Maker, *inputs: View) -> None:
         """Write the input or zeros, then the value on its diagonals."""
         x: View = inputs[0] if inputs else maker.filled(Integers(self.output_tensor.sizes), None)
-        diagonal_matrix_rule(maker, x, Item(self.pattern), self.diagonal_fill_begin, self.diagonal_fill_end)
+        diagonal_matrix_rule(maker, x, Item(self.pattern), *self.band)
 
     def element(self, at: Coordinate, read: ReadIndex) -> Source:
         """The value where ``(end >= begin) ^ (t >= begin) ^ (t < end)``, elsewhere the input's element or 0."""
-        t, begin, end = at[-1] - at[-2], self.diagonal_fill_begin, self.diagonal_fill_end
+        t, (begin, end) = at[-1] - at[-2], self.band
         if (end >= begin) ^ (t >= begin) ^ (t < end):
             return self.pattern, ()
         return (0, at) if self.inputs else (bytes(self.output_tensor.data_type.itemsize), ())
@@ -176,14 +178,9 @@ class DiagonalMatrixOperatorDesc(_DiagonalMatrix):
         yield from self._are_ints("offset")
 
     @property
-    def diagonal_fill_begin(self) -> int:
-        """Offset."""
-        return self.offset
-
-    @property
-    def diagonal_fill_end(self) -> int:
-        """The diagonal after Offset."""
-        return self.offset + 1
+    def band(self) -> tuple[int, int]:
+        """Offset, and the diagonal after it."""
+        return self.offset, self.offset + 1
 
 
 @record
@@ -224,6 +221,11 @@ class DiagonalMatrix1OperatorDesc(_DiagonalMatrix):
             yield from self.have_equal_sizes("input_tensor", "output_tensor")
         yield from self.scalars_are("ValueDataType", self.value_data_type, Value=self.value)
         yield from self._are_ints("diagonal_fill_begin", "diagonal_fill_end")
+
+    @property
+    def band(self) -> tuple[int, int]:
+        """DiagonalFillBegin and DiagonalFillEnd."""
+        return self.diagonal_fill_begin, self.diagonal_fill_end
 
 
 def check_matrices(name: str, shape: Sizes) -> None:

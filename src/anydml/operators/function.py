@@ -18,6 +18,7 @@ The annotations of a stub are the kinds of its parameters; arrays come first, ``
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
@@ -252,47 +253,25 @@ def function(check: Callable[..., Parameters], rule: Callable[..., None], **name
     Args:
         check: see `Function.check_call`.
         rule: see `Function.rule`.
-        named: see `describe_function`.
+        named: other attributes of `Function`.
     """
 
     def record(stub: F) -> F:
-        RECORDED[stub.__name__] = describe_function(stub, check, rule, **named)
+        RECORDED[stub.__name__] = Function(stub, parameters_of(stub), check, rule, **named)
         return stub
 
     return record
 
 
-def describe_function(
-    stub: Callable[..., Any],
-    check: Callable[..., Parameters],
-    rule: Callable[..., None],
-    **named: Any,
-) -> Function:
-    """Return the description of a stub; other attributes of `Function` are passed by name.
-
-    Args:
-        stub: the public function.
-        check: see `Function.check_call`.
-        rule: see `Function.rule`.
-        named: other attributes of `Function`.
-    """
-    return Function(stub, _parameters(stub), check, rule, **named)
-
-
-def _parameters(stub: Callable[..., Any]) -> tuple[Parameter, ...]:
-    code, type_names = stub.__code__, stub.__annotations__
-    count, total = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
-    defaults: dict[str, Any] = dict(stub.__kwdefaults__ or {})
-    default_values = stub.__defaults__ or ()
-    defaults.update(zip(code.co_varnames[count - len(default_values) : count], default_values, strict=True))
+def parameters_of(stub: Callable[..., Any]) -> tuple[Parameter, ...]:
+    """Return a stub's parameters without ``out``."""
     parameters = []
-    for name in code.co_varnames[:total]:
-        if name == "out":
-            continue
-        type_name = str(type_names[name]).replace("Sequence[Array]", ARRAYS)
-        words: tuple[str, ...] = ()
-        if type_name.startswith("Literal["):
-            words = ast.literal_eval(f"({type_name[8:-1]},)")
-            type_name = "Literal"
-        parameters.append(Parameter(name, type_name, name in defaults, defaults.get(name), words))
+    for name, parameter in inspect.signature(stub).parameters.items():
+        has_default = parameter.default is not inspect.Parameter.empty
+        default = parameter.default if has_default else None
+        kind, words = str(parameter.annotation).replace("Sequence[Array]", ARRAYS), ()
+        if kind.startswith("Literal["):
+            kind, words = "Literal", ast.literal_eval(f"({kind[8:-1]},)")
+        if name != "out":
+            parameters.append(Parameter(name, kind, has_default, default, words))
     return tuple(parameters)

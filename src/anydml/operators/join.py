@@ -58,13 +58,7 @@ class JoinOperatorDesc(OperatorDesc):
 
 
 def joined_axis(name: str, shapes: Sequence[Sizes], dtypes: Any, axis: Any) -> int:
-    """Check arrays to join, and normalize the axis.
-
-    Args:
-        name: the function's name in errors.
-        shapes: the arrays' shapes.
-        dtypes: the arrays' dtypes; None if they are known to be compatible.
-        axis: −rank to rank − 1.
+    """Check arrays to join, and normalize the axis. Without `dtypes`, these are known to be compatible.
 
     Raises:
         DescError: there are no arrays, the axis is out of range, or dtypes or shapes are incompatible.

@@ -24,12 +24,12 @@ def upsample_rule(maker: Maker, x: View, scales: Integers) -> None:
 @rule
 def repeat_rule(maker: Maker, x: View, counts: Integers, axis: int) -> None:
     """Repeat each element along an axis, or of the flattened array, by its own count or by the only one."""
-    if counts.count != 1 and axis >= 0:
+    if counts.count != 1:
+        if axis < 0:
+            x = maker.flat(x)
+            axis = 0
         to: View = maker.result(maker.resized(x, axis, maker.total(counts)))
         maker.copy(to, maker.pick(x, maker.constant(_source_numbers(counts.at)), axis, "clamp"))
-    elif counts.count != 1:
-        to = maker.result(maker.ints(maker.total(counts)))
-        maker.copy(to, maker.pick(maker.flat(x), maker.constant(_source_numbers(counts.at)), 0, "clamp"))
     elif axis >= 0:
         to = maker.result(maker.resized(x, axis, x.sizes[axis] * counts.at[0]))
         to = maker.split(to, axis, maker.ints(x.sizes[axis], counts.at[0]))

@@ -116,7 +116,7 @@ class ResampleOperatorDesc(_Resample):
 
 
 @record
-class Resample1OperatorDesc(_Resample):
+class Resample1OperatorDesc(ResampleOperatorDesc):
     """DML_RESAMPLE1_OPERATOR_DESC: RESAMPLE with pixel offsets.
 
     ``x = (c − OutputPixelOffsets) / Scales − InputPixelOffsets`` is rounded half up and clamped to the input.
@@ -138,10 +138,6 @@ class Resample1OperatorDesc(_Resample):
         no problems
     """
 
-    input_tensor: TensorDesc
-    output_tensor: TensorDesc
-    interpolation_mode: Named[InterpolationMode]
-    scales: ListOf[float]
     input_pixel_offsets: ListOf[float]
     output_pixel_offsets: ListOf[float]
 

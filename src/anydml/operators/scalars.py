@@ -42,12 +42,7 @@ def float_bytes(value: float, data_type: DataType) -> bytes:
     if dtype.kind == "f":
         return _rounded(single, dtype)
     bounds = np.iinfo(dtype)
-    if math.isnan(single):
-        integer = 0
-    elif math.isinf(single):
-        integer = bounds.max if single > 0 else bounds.min
-    else:
-        integer = min(max(int(single), bounds.min), bounds.max)
+    integer = 0 if math.isnan(single) else int(min(max(single, bounds.min), bounds.max))
     return np.array(integer, dtype).tobytes()
 
 

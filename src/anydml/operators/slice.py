@@ -69,18 +69,7 @@ class SliceOperatorDesc(OperatorDesc):
 
 @call_check
 def check_slice(name: str, shape: Sizes, offsets: Any, sizes: Any, strides: Any) -> tuple[Sizes, Sizes, Sizes]:
-    """Check SLICE's arguments; return first coordinates, the result's shape, and steps.
-
-    Args:
-        name: the function's name in errors.
-        shape: x's shape.
-        offsets: first coordinates, one per dimension.
-        sizes: the result's shape.
-        strides: steps of at least 1, one per dimension; None for 1.
-
-    Raises:
-        DescError: counts differ from the rank, a value is negative, or an element outside would be read.
-    """
+    """Return first coordinates, the result's shape, and steps."""
     starts: Sizes = infer.vector(name, "offsets", offsets, len(shape))
     result: Sizes = infer.vector(name, "sizes", sizes, len(shape))
     steps: Sizes = (1,) * len(shape) if strides is None else infer.vector(name, "strides", strides, len(shape))

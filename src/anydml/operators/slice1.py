@@ -133,15 +133,7 @@ class Slice1OperatorDesc(WindowDesc):
 def check_window(
     name: str, field: str, shape: Sizes, window_offsets: Any, window_sizes: Any, window_strides: Any
 ) -> tuple[Sizes, Sizes, Sizes]:
-    """Check SLICE1's window; return its offsets, sizes and strides.
-
-    Args:
-        name: the function's name in errors.
-        field: the name in errors of the array that has the shape.
-        shape: the shape that the window must lie in.
-        window_offsets: the window's start, one coordinate per dimension.
-        window_sizes: the window's extent, one per dimension.
-        window_strides: steps, never 0, one per dimension.
+    """Check SLICE1's window in a shape, which errors call `field`; return its offsets, sizes and strides.
 
     Raises:
         DescError: the window exceeds the shape, or a stride is 0.

@@ -77,14 +77,7 @@ class SplitTrainingOperatorDesc(Training):
 
 
 def check_list(name: str, shape: Sizes, dtype: Any, is_integer: bool, num_outputs: Any) -> None:
-    """Check the form of SplitTraining's `split`, and its number of entries.
-
-    Args:
-        name: the function's name in errors.
-        shape: shape of `split`.
-        dtype: dtype of `split`, for errors.
-        is_integer: whether `dtype` is an integer type.
-        num_outputs: the number of parts, or None.
+    """Check the form of SplitTraining's `split`, from its shape and dtype, and its number of entries.
 
     Raises:
         DescError: `split` is not 1-D or not of integers, or `num_outputs` is missing or differs from its length.

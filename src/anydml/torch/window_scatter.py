@@ -6,7 +6,7 @@ from typing import Any
 
 from anydml import infer
 from anydml.errors import DescError
-from anydml.operators.function import Array, Ints, Parameters, Sizes, describe_function
+from anydml.operators.function import Array, Function, Ints, Parameters, Sizes, parameters_of
 from anydml.operators.slice_grad import scatter_window_rule, starts_inside
 from anydml.symbols import holds
 
@@ -42,4 +42,4 @@ def check_lay_into_zeros(name: str, shape: Sizes, sizes: Any, starts: Any, steps
     return result, starts_inside(name, places, shape), strides
 
 
-LAY_INTO_ZEROS = describe_function(lay_into_zeros, check_lay_into_zeros, rule=scatter_window_rule)
+LAY_INTO_ZEROS = Function(lay_into_zeros, parameters_of(lay_into_zeros), check_lay_into_zeros, scatter_window_rule)
