@@ -1,8 +1,10 @@
 """moto's S3 server on the loopback, with an empty bucket named ``bucket``; prints its port, then obeys lines of stdin.
 
-``hold N``: requests for chunks wait until N of them are there, or five seconds. ``stop N``: after N requests for chunks
-others wait until ``go``. ``fail N``: the next N requests for chunks are answered by 503. ``count``: prints how many
-requests for chunks there were at once, and in all, since the last time.
+The requests that are watched are those for chunks, and those that send a part of another object.
+
+``hold N``: they wait until N of them are there, or five seconds. ``stop N``: after N of them others wait until
+``go``. ``fail N``: the next N are answered by 503. ``count``: prints how many there were at once, and in all, since the
+last time.
 """
 
 import logging
@@ -21,7 +23,7 @@ class Handler(WSGIRequestHandler):
 
 
 class Watched:
-    """The application, whose requests for chunks are counted, held or refused."""
+    """The application, some of whose requests are counted, held or refused."""
 
     def __init__(self, app):
         self.app = app
@@ -30,7 +32,7 @@ class Watched:
         self.held, self.left = 1, None
 
     def __call__(self, environ, start):
-        if "/c/" not in environ["PATH_INFO"]:
+        if "/c/" not in environ["PATH_INFO"] and "partNumber=" not in environ["QUERY_STRING"]:
             return self.app(environ, start)
         with self.changed:
             self.now, self.count = self.now + 1, self.count + 1

@@ -73,7 +73,7 @@ class Address(ObjectPath):
         try:
             listing = obstore.list_with_delimiter(self.store, self.key)
         except Exception as error:
-            raise self._error(error) from None
+            raise self.error(error) from None
         for name in (*listing["common_prefixes"], *(entry["path"] for entry in listing["objects"])):
             yield self / name.rstrip("/").rpartition("/")[2]
 
@@ -90,7 +90,7 @@ class Address(ObjectPath):
             for batch in obstore.list(self.store, f"{self.key}/" if self.key else None):
                 yield from batch
         except Exception as error:
-            raise self._error(error) from None
+            raise self.error(error) from None
 
     def files(self) -> Iterator[Address]:
         """Yield the addresses of all objects in the folder and its subfolders."""

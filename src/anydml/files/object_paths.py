@@ -148,7 +148,7 @@ class ObjectPath(_LocalPath):
                 position += len(part)
             return position, int(response.meta["size"])
         except Exception as error:
-            raise self._error(error) from None
+            raise self.error(error) from None
 
     def read_end(self, count: int) -> bytes:
         """Return the last bytes of the object.
@@ -165,7 +165,7 @@ class ObjectPath(_LocalPath):
             response = obstore.get(self.store, self.key, options=None if span is None else {"range": span})
             return memoryview(response.bytes()), int(response.meta["size"])
         except Exception as error:
-            raise self._error(error) from None
+            raise self.error(error) from None
 
     def copy_to(self, path: Path) -> None:
         """Write the object to a file of this machine, in parts.
@@ -181,9 +181,9 @@ class ObjectPath(_LocalPath):
                 while (part := next(chunks, None)) is not None:
                     file.write(part)
             except OSError as error:
-                raise self._error(error) if isinstance(error, FileNotFoundError) else error from None
+                raise self.error(error) if isinstance(error, FileNotFoundError) else error from None
             except Exception as error:
-                raise self._error(error) from None
+                raise self.error(error) from None
 
     def write_bytes(self, data: Any) -> Any:
         """Write the object, which appears under its name only when it is complete; return its new properties.
@@ -202,7 +202,7 @@ class ObjectPath(_LocalPath):
                 self.store, self.key, content, use_multipart=is_large, chunk_size=PART_BYTES, max_concurrency=4
             )
         except Exception as error:
-            raise self._error(error) from None
+            raise self.error(error) from None
 
     def copy_from(self, path: Path | IO[bytes]) -> None:
         """Copy a file of this machine, which may be open, or another object to this object.
@@ -215,14 +215,14 @@ class ObjectPath(_LocalPath):
         try:
             if not isinstance(path, ObjectPath):
                 size = os.fstat(path.fileno()).st_size if hasattr(path, "fileno") else path.stat().st_size
-                obstore.put(self.store, self.key, path, chunk_size=_part_bytes(size), max_concurrency=2)
+                obstore.put(self.store, self.key, path, chunk_size=part_bytes(size), max_concurrency=2)
             elif type(path) is type(self) and path.store is self.store:
                 obstore.copy(self.store, path.key, self.key)
             else:
-                step = _part_bytes(path.stat().st_size)
+                step = part_bytes(path.stat().st_size)
                 obstore.put(self.store, self.key, path.parts_of(step), chunk_size=step, max_concurrency=2)
         except Exception as error:
-            raise self._error(error) from None
+            raise self.error(error) from None
 
     def parts_of(self, size: int) -> Iterator[bytes]:
         """Yield the object in parts of about so many bytes.
@@ -263,7 +263,7 @@ class ObjectPath(_LocalPath):
         except OSError:
             raise
         except Exception as error:
-            raise self._error(error) from None
+            raise self.error(error) from None
 
     def head(self) -> Any:
         """Return the size and other properties of the object, by name; None if there is none.
@@ -278,15 +278,16 @@ class ObjectPath(_LocalPath):
         except FileNotFoundError:
             return None
         except Exception as error:
-            raise self._error(error) from None
+            raise self.error(error) from None
 
-    def _error(self, error: Exception) -> OSError:
+    def error(self, error: Exception) -> OSError:
+        """Return the error of a failed request as OSError."""
         if isinstance(error, FileNotFoundError):
             return FileNotFoundError(2, "there is no such object", str(self))
         return ObjectError(0, first_line(error), str(self))
 
 
-def _part_bytes(size: int) -> int:
+def part_bytes(size: int) -> int:
     """Return bytes of each part but the last of an object."""
     return max(PART_BYTES, -(-size // MAX_PARTS))
 

@@ -154,10 +154,10 @@ def plan_checkpoint(
     plan.remarks, plan.upload = remarks + ([] if is_file else remarks_on_folder(out)), upload
     if upload is not None:
         upload.check_free()
-        size = bytes_text(sum(file.size for file in plan.files))
+        file_sizes = [file.size for file in plan.files]
         plan.remarks += [
-            f"makes {size} in {upload.local_path.parent}, and sends them to {upload.to}",
-            *upload.remarks(),
+            f"makes {bytes_text(sum(file_sizes))} in {upload.local_path.parent}, and sends them to {upload.to}",
+            *upload.remarks(max(file_sizes)),
         ]
     return plan
 
