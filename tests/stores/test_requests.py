@@ -152,7 +152,7 @@ def test_several_files_are_joined_and_divided_by_long_requests(tmp_path, ranks):
         assert not totals.bytes_read_again, options
 
 
-@pytest.mark.parametrize("mebibytes", [32, 48, 56])
+@pytest.mark.parametrize("mebibytes", [32, 56, 112])
 @pytest.mark.parametrize("ranks", [{"fsdp": 8}, {"tp": 8}], ids=str)
 def test_with_more_memory_large_tensors_of_several_files_are_cast_by_long_requests(tmp_path, mebibytes, ranks):
     """Cast, a tensor is larger than a window that is not cast."""

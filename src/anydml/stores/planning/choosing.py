@@ -62,10 +62,11 @@ GOOD_ENOUGH = 3.5 * SECONDS_PER_BYTE
 """Seconds per byte if all bytes are read, moved and written once by long requests; short elements add to it."""
 
 
-def choose_cut(group: MoveGroup, max_bytes: int) -> Cut | None:
+def choose_cut(group: MoveGroup, max_bytes: int, widening: int) -> Cut | None:
     """Return the best cut of a group into blocks of at most `max_bytes` bytes; None if no cut fits.
 
-    The search ends early at a cut that is hardly slower than one pass over all bytes, or if blocks have too many moves.
+    Blocks hold up to `widening` bytes for each that is read from a file. The search ends early at a cut that is hardly
+    slower than one pass over all bytes, or if blocks have too many moves.
     """
     if group.windows is not None:
         return Cut("source", 0, 0, 1, group.windows.width)
@@ -83,27 +84,27 @@ def choose_cut(group: MoveGroup, max_bytes: int) -> Cut | None:
                 1, sum(write.bytes for write in io.writes)
             ):
                 break
-    return best and _lengthen(group, best[1], max_bytes)
+    return best and _lengthen(group, best[1], max_bytes, widening)
 
 
-def _lengthen(group: MoveGroup, cut: Cut, max_bytes: int) -> Cut:
+def _lengthen(group: MoveGroup, cut: Cut, max_bytes: int, widening: int) -> Cut:
     """Return a cut into larger blocks if that makes short requests longer; blocks with moves stay in the cache."""
     operand = group.operands(cut.side)[0]
-    io, lengthened = _middle_io(group, cut, operand), cut
-    while not io.moves and _mean_transfer_bytes(io) < CACHE_BLOCK_BYTES:
+    io, lengthened, max_long = _middle_io(group, cut, operand), cut, widening * MAX_LONG_BLOCK
+    while not io.moves and _mean_transfer_bytes(io) < widening * CACHE_BLOCK_BYTES:
         lengthened = (
             lengthened._replace(height=2 * lengthened.height)
             if cut.pitch
             else lengthened._replace(width=2 * lengthened.width)
         )
-        if lengthened.height * lengthened.width > MAX_LONG_BLOCK:
+        if lengthened.height * lengthened.width > max_long:
             break
         try:
             longer = _middle_io(group, lengthened, operand)
         except TooManyRunsError:
             break
         # If rows are too many for one scattered read, they are moved, which needs a second buffer.
-        if longer.buffer_bytes > (min(MAX_LONG_BLOCK, max_bytes) if longer.moves else max_bytes):
+        if longer.buffer_bytes > (min(max_long, max_bytes) if longer.moves else max_bytes):
             break
         # Twice the size may only shift the reads, and the next size lengthen them.
         if _mean_transfer_bytes(longer) >= MIN_LENGTHENING * _mean_transfer_bytes(io):

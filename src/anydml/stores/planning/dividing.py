@@ -11,7 +11,7 @@ import numpy as np
 from anydml.stores.formats.known_bytes import KnownBytes
 from anydml.stores.formats.store import PAGE, Array, Numbers
 from anydml.stores.planning.copies import RowTable
-from anydml.stores.planning.intervals import Cast, Interval, Places
+from anydml.stores.planning.intervals import Interval, Places, widening_of
 from anydml.stores.planning.row_copies import Row, RowCopies, rows_of
 from anydml.stores.planning.transfers import LINE
 from anydml.stores.planning.window_parts import MAX_ROWS, Pieces, PlacedRows, in_parts, windows_of
@@ -71,8 +71,7 @@ def divide(
     if max_output is not None:
         all_writers = (writers.of_outputs(places.size(writers.outputs) <= max_output) for writers in all_writers)
     # Windows hold cast bytes, and requests are as long as what they read from files.
-    casts = [cast for cast in places.files if isinstance(cast, Cast)]
-    wider = max([1, *(cast.dtype.itemsize // cast.stored.itemsize for cast in casts)])
+    wider = widening_of(places.files)
     chosen = _divided(all_writers, places, max(MAX_WINDOW, min(wider * MAX_WINDOW, max_bytes)))
     if not chosen:
         return Divided([], {}, {}, np.empty(0, np.int64))

@@ -23,7 +23,7 @@ from anydml.stores.planning.blocks import BlockIO, Cut, block_io
 from anydml.stores.planning.choosing import blocks_of, choose_cut
 from anydml.stores.planning.copies import RunCopies
 from anydml.stores.planning.interval_unions import IntervalUnion
-from anydml.stores.planning.intervals import Interval
+from anydml.stores.planning.intervals import Interval, widening_of
 from anydml.stores.planning.move_groups import move_groups_of
 from anydml.stores.planning.regions import BY_FILE
 from anydml.stores.planning.repeated_moves import CompactProgram, RepeatedMoves
@@ -99,12 +99,13 @@ class FileBlocking(Blocking):
         """Choose the cuts of all groups."""
         self.cuts: list[Cut] = []
         count, groups = 0, Counter(group.distinct_number for group in self.groups)
+        widening = widening_of(interval.cast for interval in self.intervals.values())
         for distinct_number, group in enumerate(self.distinct):
-            cut = choose_cut(group, self.max_block_bytes)
+            cut = choose_cut(group, self.max_block_bytes, widening)
             group.last_block.clear()
             if cut is None:
                 size = more = self.max_block_bytes
-                while choose_cut(group, more) is None:
+                while choose_cut(group, more, widening) is None:
                     more *= 2
                 # With more memory, there may be more threads.
                 enough = THREADS * (more + PAGE + SPARE) + self._program.constant_bytes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,6 +43,11 @@ class Cast(NamedTuple):
     def place(self, offset: int) -> int:
         """Return the offset among the cast bytes for an offset in the file."""
         return (offset - self.start) // self.stored.itemsize * self.dtype.itemsize
+
+
+def widening_of(files: Iterable[Path | Cast | None]) -> int:
+    """Return how many bytes of a buffer at most hold the elements of a byte of a file; at least 1."""
+    return max([1, *(cast.dtype.itemsize // cast.stored.itemsize for cast in files if isinstance(cast, Cast))])
 
 
 class Interval(NamedTuple):
