@@ -5,7 +5,7 @@ import pytest
 from refused import f32, refused
 
 import anydml as dml
-from anydml.operators.slice1 import copy_start
+from anydml.operators.slice1 import first_copied
 from anydml.text import count_noun
 
 UINT = "it must be 0 to 4294967295 (UINT)"
@@ -110,6 +110,6 @@ def test_tensors_are_alike():
 @pytest.mark.parametrize("stride, start", [(-(2**31), 6), (-1, 6), (0, 2), (1, 2), (2**31 - 1, 2)])
 def test_copy_start_is_the_documents(stride, start):
     """`if (InputWindowStrides[i] < 0)`: also for a stride of 0, which no desc that is run has."""
-    assert copy_start([1, 2], [2, 5], [1, stride]) == (1, start)
+    assert (first_copied(1, 2, 1), first_copied(2, 5, stride)) == (1, start)
     first, *_ = slice1(2, 5, stride, 1).elements(None)
     assert first == (1, (0, 0), 0, (0, start))

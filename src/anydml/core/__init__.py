@@ -23,26 +23,9 @@ def _compiled(name: str) -> Any:
         return None
 
 
-forms, fusing, instruction_watch, memory, nonzero_search, pool, program, rules, slots, tapes, tensors = _MODULES = (
-    tuple(
-        map(
-            _compiled,
-            (
-                "forms",
-                "fusing",
-                "instruction_watch",
-                "memory",
-                "nonzero_search",
-                "pool",
-                "program",
-                "rules",
-                "slots",
-                "tapes",
-                "tensors",
-            ),
-        )
-    )
-)
+_NAMES = "forms fusing instruction_watch memory nonzero_search pool program rules slots tapes tensors"
+_MODULES = [_compiled(name) for name in _NAMES.split()]
+forms, fusing, instruction_watch, memory, nonzero_search, pool, program, rules, slots, tapes, tensors = _MODULES
 
 IS_COMPILED = None not in _MODULES
 """Whether all modules are compiled for this Python and this machine."""

@@ -165,11 +165,6 @@ class OperatorDesc(Rules, metaclass=_DescType):
         return len(self.inputs) + len(self.outputs)
 
     @property
-    def constants(self) -> tuple[Constant, ...]:
-        """Constant operands, which follow inputs and outputs. They depend on the desc alone."""
-        return self.lower()[1]
-
-    @property
     def host_kernel(self) -> HostKernel | None:
         """A faster equivalent of the moves on host memory, if there is one."""
         return None
@@ -216,7 +211,7 @@ class OperatorDesc(Rules, metaclass=_DescType):
         raise NotImplementedError
 
     def lower(self, layouts: Sequence[Layout] | None = None) -> tuple[tuple[Move, ...], tuple[Constant, ...]]:
-        """Return `moves` and `constants`."""
+        """Return `moves`, and the constants that they read."""
         bound, first = layouts or self.layouts(), len(self.inputs)
         maker = MoveMaker(first, bound[first:])
         self.apply(maker, *views_of(bound[:first], [tensor.data_type.name.lower() for _, tensor in self.inputs]))

@@ -152,8 +152,7 @@ class SpaceToDepth1OperatorDesc(_DepthSpace):
     Examples:
         >>> T = dml.TensorDesc
         >>> large, small = T("INT8", [1, 1, 4, 4]), T("INT8", [1, 4, 2, 2])
-        >>> desc = dml.SpaceToDepth1OperatorDesc(large, small, 2, "DEPTH_COLUMN_ROW")
-        >>> desc.problems()
+        >>> dml.SpaceToDepth1OperatorDesc(large, small, 2, "DEPTH_COLUMN_ROW").problems()
         no problems
     """
 
@@ -195,8 +194,7 @@ class DepthToSpace1OperatorDesc(_DepthSpace):
     Examples:
         >>> T = dml.TensorDesc
         >>> large, small = T("INT8", [1, 1, 4, 4]), T("INT8", [1, 4, 2, 2])
-        >>> desc = dml.DepthToSpace1OperatorDesc(small, large, 2, "COLUMN_ROW_DEPTH")
-        >>> desc.problems()
+        >>> dml.DepthToSpace1OperatorDesc(small, large, 2, "COLUMN_ROW_DEPTH").problems()
         no problems
     """
 

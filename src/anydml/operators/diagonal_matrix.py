@@ -200,8 +200,7 @@ class DiagonalMatrix1OperatorDesc(_DiagonalMatrix):
 
     Examples:
         >>> T = dml.TensorDesc
-        >>> desc = dml.DiagonalMatrix1OperatorDesc(None, T("INT64", [3, 3]), "INT64", 1, 0, 1)
-        >>> desc.problems()
+        >>> dml.DiagonalMatrix1OperatorDesc(None, T("INT64", [3, 3]), "INT64", 1, 0, 1).problems()
         no problems
     """
 

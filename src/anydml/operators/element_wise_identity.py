@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from anydml.operators.base import Coordinate, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
 from anydml.operators.enums import ScaleBias
 from anydml.operators.rule import Maker, View, rule
-from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32
+from anydml.operators.types import COPYING, FLOATS_16_AND_32
 
 
 @rule
@@ -37,12 +37,7 @@ class ElementWiseIdentityOperatorDesc(OperatorDesc):
     output_tensor: TensorDesc
     scale_bias: ScaleBias | None = None
 
-    LEVELS = (
-        ("4_1", 1, 8, ALL_TYPES),
-        ("3_0", 1, 8, TYPES_8_TO_32),
-        ("2_1", 4, 5, TYPES_8_TO_32),
-        ("1_0", 4, 5, FLOATS_16_AND_32),
-    )
+    LEVELS = (*COPYING, ("1_0", 4, 5, FLOATS_16_AND_32))
 
     def constraints(self) -> Iterator[Problem]:
         """Check that Sizes agree, and that there is no ScaleBias."""

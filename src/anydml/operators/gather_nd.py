@@ -41,8 +41,7 @@ class GatherNdOperatorDesc(TupleDesc):
 
     Examples:
         >>> T = dml.TensorDesc
-        >>> desc = dml.GatherNdOperatorDesc(T("FLOAT32", [2, 2]), T("INT64", [3, 2]), T("FLOAT32", [1, 3]), 2, 2)
-        >>> desc.problems()
+        >>> dml.GatherNdOperatorDesc(T("FLOAT32", [2, 2]), T("INT64", [3, 2]), T("FLOAT32", [1, 3]), 2, 2).problems()
         no problems
     """
 

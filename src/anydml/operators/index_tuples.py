@@ -14,7 +14,8 @@ from anydml.fields import check_dimensions
 from anydml.operators.base import Coordinate, OperatorDesc, Problem, ReadIndex, TensorDesc
 from anydml.operators.function import Sizes
 from anydml.operators.problem import camel
-from anydml.operators.rule import DescError, Maker, View, holds
+from anydml.operators.rule import DescError, Maker, View
+from anydml.symbols import are_equal
 from anydml.text import count_noun
 
 
@@ -119,13 +120,6 @@ def drop_leading_dimensions(maker: Maker, x: View, count: int) -> View:
     return x
 
 
-def _have_equal_sizes(shape: Sizes, other_shape: Sizes, count: int) -> bool:
-    for d in range(count):  # noqa: SIM110  # compiled, too
-        if not holds(shape[d] == other_shape[d]):
-            return False
-    return True
-
-
 def check_tuples(name: str, shape: Sizes, indices: Sizes, batch_dims: int) -> Sizes:
     """Check the arguments of a function with coordinates; return the picked sizes.
 
@@ -143,8 +137,10 @@ def check_tuples(name: str, shape: Sizes, indices: Sizes, batch_dims: int) -> Si
         raise DescError(
             message, name, "batch_dims", "batch_dims must be less than the indices' dimensions, at most x's"
         )
-    if not _have_equal_sizes(shape, indices, batch_dims):
-        message = f"{name}: indices have the batch {tuple(indices[:batch_dims])}, but x {tuple(shape[:batch_dims])}"
+    batch: Sizes = tuple([shape[d] for d in range(batch_dims)])
+    index_batch: Sizes = tuple([indices[d] for d in range(batch_dims)])
+    if not are_equal(index_batch, batch):
+        message = f"{name}: indices have the batch {index_batch}, but x {batch}"
         raise DescError(message, name, "indices", "the first batch_dims sizes must agree")
     length: int = int(indices[last])
     if length > len(shape) - batch_dims:

@@ -226,8 +226,7 @@ class Padding1OperatorDesc(_Padding):
 
     Examples:
         >>> T = dml.TensorDesc
-        >>> desc = dml.Padding1OperatorDesc(T("INT64", [2]), T("INT64", [5]), "CONSTANT", "INT64", 7, [1], [2])
-        >>> desc.problems()
+        >>> dml.Padding1OperatorDesc(T("INT64", [2]), T("INT64", [5]), "CONSTANT", "INT64", 7, [1], [2]).problems()
         no problems
     """
 

@@ -19,6 +19,7 @@ from anydml.records import ListOf, Named, record
 from anydml.tensor import DataType
 
 WITH_BYTES = (*FLOATS_16_AND_32, DataType.INT8, DataType.UINT8)
+NEWER_ROWS = (("6_2", 1, 4, WITH_BYTES), ("5_1", 1, 4, FLOATS_16_AND_32))
 
 
 @rule
@@ -98,8 +99,7 @@ class ResampleOperatorDesc(_Resample):
         >>> T = dml.TensorDesc
         >>> small, large = T("FLOAT16", [1, 1, 2, 2]), T("FLOAT16", [1, 1, 4, 4])
         >>> scales = [1, 1, 2, 2]
-        >>> desc = dml.ResampleOperatorDesc(small, large, "NEAREST_NEIGHBOR", scales)
-        >>> desc.problems()
+        >>> dml.ResampleOperatorDesc(small, large, "NEAREST_NEIGHBOR", scales).problems()
         no problems
     """
 
@@ -108,11 +108,7 @@ class ResampleOperatorDesc(_Resample):
     interpolation_mode: Named[InterpolationMode]
     scales: ListOf[float]
 
-    LEVELS = (
-        ("6_2", 1, 4, WITH_BYTES),
-        ("5_1", 1, 4, FLOATS_16_AND_32),
-        ("2_0", 4, 4, FLOATS_16_AND_32),
-    )
+    LEVELS = (*NEWER_ROWS, ("2_0", 4, 4, FLOATS_16_AND_32))
 
 
 @record
@@ -133,19 +129,14 @@ class Resample1OperatorDesc(ResampleOperatorDesc):
         >>> T = dml.TensorDesc
         >>> small, large = T("FLOAT16", [1, 1, 2, 2]), T("FLOAT16", [1, 1, 4, 4])
         >>> scales, offsets = [1, 1, 2, 2], ([0.5] * 4, [-0.5] * 4)
-        >>> desc = dml.Resample1OperatorDesc(small, large, "NEAREST_NEIGHBOR", scales, *offsets)
-        >>> desc.problems()
+        >>> dml.Resample1OperatorDesc(small, large, "NEAREST_NEIGHBOR", scales, *offsets).problems()
         no problems
     """
 
     input_pixel_offsets: ListOf[float]
     output_pixel_offsets: ListOf[float]
 
-    LEVELS = (
-        ("6_2", 1, 4, WITH_BYTES),
-        ("5_1", 1, 4, FLOATS_16_AND_32),
-        ("2_1", 4, 4, FLOATS_16_AND_32),
-    )
+    LEVELS = (*NEWER_ROWS, ("2_1", 4, 4, FLOATS_16_AND_32))
 
 
 @record
@@ -165,8 +156,7 @@ class Resample2OperatorDesc(_Resample):
         >>> T = dml.TensorDesc
         >>> small, large = T("FLOAT16", [1, 1, 2, 2]), T("FLOAT16", [1, 1, 4, 4])
         >>> scales, offsets = [1, 1, 2, 2], ([0.5] * 4, [-0.5] * 4)
-        >>> desc = dml.Resample2OperatorDesc(small, large, "NEAREST_NEIGHBOR", "INCREASING", scales, *offsets)
-        >>> desc.problems()
+        >>> dml.Resample2OperatorDesc(small, large, "NEAREST_NEIGHBOR", "INCREASING", scales, *offsets).problems()
         no problems
     """
 
@@ -178,10 +168,7 @@ class Resample2OperatorDesc(_Resample):
     input_pixel_offsets: ListOf[float]
     output_pixel_offsets: ListOf[float]
 
-    LEVELS: ClassVar[Levels] = (
-        ("6_2", 1, 4, WITH_BYTES),
-        ("5_1", 1, 4, FLOATS_16_AND_32),
-    )
+    LEVELS: ClassVar[Levels] = NEWER_ROWS
 
 
 @record
@@ -202,8 +189,7 @@ class Resample3OperatorDesc(Resample2OperatorDesc):
         >>> T = dml.TensorDesc
         >>> small, large = T("FLOAT16", [1, 1, 2, 2]), T("FLOAT16", [1, 1, 4, 4])
         >>> scales, offsets = [1, 1, 2, 2], ([0.5] * 4, [-0.5] * 4)
-        >>> desc = dml.Resample3OperatorDesc(small, large, "NEAREST_NEIGHBOR", "INCREASING", scales, *offsets)
-        >>> desc.problems()
+        >>> dml.Resample3OperatorDesc(small, large, "NEAREST_NEIGHBOR", "INCREASING", scales, *offsets).problems()
         no problems
     """
 

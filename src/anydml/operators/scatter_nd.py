@@ -52,8 +52,7 @@ class ScatterNdOperatorDesc(TupleDesc):
     Examples:
         >>> T = dml.TensorDesc
         >>> whole, updates = T("INT8", [1, 4]), T("INT8", [1, 2])
-        >>> desc = dml.ScatterNdOperatorDesc(whole, T("INT64", [2, 1]), updates, whole, 1, 2)
-        >>> desc.problems()
+        >>> dml.ScatterNdOperatorDesc(whole, T("INT64", [2, 1]), updates, whole, 1, 2).problems()
         no problems
     """
 

@@ -9,7 +9,7 @@ from anydml import infer
 from anydml.operators.base import Coordinate, ListOf, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
 from anydml.operators.function import Array, Ints, Sizes, function
 from anydml.operators.rule import DescError, Integers, Maker, View, call_check, holds, rule
-from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, TYPES_16_AND_32
+from anydml.operators.types import COPYING, TYPES_16_AND_32
 
 
 @record
@@ -35,12 +35,7 @@ class SliceOperatorDesc(OperatorDesc):
     sizes: ListOf[int]
     strides: ListOf[int]
 
-    LEVELS = (
-        ("4_1", 1, 8, ALL_TYPES),
-        ("3_0", 1, 8, TYPES_8_TO_32),
-        ("2_1", 4, 5, TYPES_8_TO_32),
-        ("1_0", 4, 5, TYPES_16_AND_32),
-    )
+    LEVELS = (*COPYING, ("1_0", 4, 5, TYPES_16_AND_32))
 
     def constraints(self) -> Iterator[Problem]:
         """Sizes are the output's; Strides ≥ 1; nothing read outside the input."""

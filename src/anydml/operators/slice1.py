@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from anydml import infer
@@ -12,18 +12,13 @@ from anydml.operators.base import Coordinate, ListOf, OperatorDesc, Problem, Rea
 from anydml.operators.function import Array, Ints, Sizes, function
 from anydml.operators.rule import DescError, Integers, Maker, View, call_check, holds
 from anydml.operators.slice import slice_rule
-from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32
+from anydml.operators.types import COPYING
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 
 
-def copy_start(offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
-    """Return the document's CopyStart: the window's start, or its end in dimensions with negative strides."""
-    return tuple(map(first_copied, offsets, sizes, strides))
-
-
 def first_copied(offset: int, size: int, stride: int) -> int:
-    """Return CopyStart in one dimension."""
+    """Return the document's CopyStart in one dimension: the window's start, or its end if the stride is negative."""
     return offset + (size - 1 if stride < 0 else 0)
 
 
@@ -52,7 +47,7 @@ class WindowDesc(OperatorDesc):
     @property
     def start(self) -> tuple[int, ...]:
         """CopyStart."""
-        return copy_start(self.input_window_offsets, self.input_window_sizes, self.input_window_strides)
+        return tuple(map(first_copied, self.input_window_offsets, self.input_window_sizes, self.input_window_strides))
 
     def constraints(self) -> Iterator[Problem]:
         """Check that the window is not empty and lies inside the whole, and that the part has no more elements."""
@@ -101,8 +96,7 @@ class Slice1OperatorDesc(WindowDesc):
 
     Examples:
         >>> T = dml.TensorDesc
-        >>> desc = dml.Slice1OperatorDesc(T("FLOAT32", [6]), T("FLOAT32", [6]), [0], [6], [-1])
-        >>> desc.problems()
+        >>> dml.Slice1OperatorDesc(T("FLOAT32", [6]), T("FLOAT32", [6]), [0], [6], [-1]).problems()
         no problems
     """
 
@@ -113,11 +107,7 @@ class Slice1OperatorDesc(WindowDesc):
     input_window_strides: ListOf[int]
 
     WHOLE, PART = "input_tensor", "output_tensor"
-    LEVELS = (
-        ("4_1", 1, 8, ALL_TYPES),
-        ("3_0", 1, 8, TYPES_8_TO_32),
-        ("2_1", 4, 5, TYPES_8_TO_32),
-    )
+    LEVELS = COPYING
 
     def apply(self, maker: Maker, *inputs: View) -> None:
         """Write the window of the input, from CopyStart on with signed steps."""

@@ -38,8 +38,7 @@ class SliceGradOperatorDesc(WindowDesc):
 
     Examples:
         >>> T = dml.TensorDesc
-        >>> desc = dml.SliceGradOperatorDesc(T("INT8", [2]), T("INT8", [6]), [0], [6], [3])
-        >>> desc.problems()
+        >>> dml.SliceGradOperatorDesc(T("INT8", [2]), T("INT8", [6]), [0], [6], [3]).problems()
         no problems
     """
 

@@ -23,6 +23,12 @@ INDEXED = (
     ("2_1", 4, 4, TYPES_8_TO_32, ONLY_UINT32),
 )
 """Rows that all operators with indices have."""
+COPYING = (
+    ("4_1", 1, 8, ALL_TYPES),
+    ("3_0", 1, 8, TYPES_8_TO_32),
+    ("2_1", 4, 5, TYPES_8_TO_32),
+)
+"""Rows that slices and the identity have."""
 
 Levels = tuple[tuple[Any, ...], ...]
 """Rows of a support table: see `OperatorDesc.LEVELS`."""

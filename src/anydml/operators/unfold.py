@@ -84,8 +84,7 @@ class UnfoldOperatorDesc(OperatorDesc):
 
     Examples:
         >>> T = dml.TensorDesc
-        >>> desc = dml.UnfoldOperatorDesc(T("INT8", [1, 1, 4]), T("INT8", [1, 2, 3]), [2], [1], [1], [0], [0])
-        >>> desc.problems()
+        >>> dml.UnfoldOperatorDesc(T("INT8", [1, 1, 4]), T("INT8", [1, 2, 3]), [2], [1], [1], [0], [0]).problems()
         no problems
     """
 

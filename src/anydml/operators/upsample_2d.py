@@ -26,8 +26,7 @@ class Upsample2dOperatorDesc(OperatorDesc):
     Examples:
         >>> T = dml.TensorDesc
         >>> small, large = T("FLOAT16", [1, 1, 2, 2]), T("FLOAT16", [1, 1, 4, 4])
-        >>> desc = dml.Upsample2dOperatorDesc(small, large, dml.Size2D(2, 2), "NEAREST_NEIGHBOR")
-        >>> desc.problems()
+        >>> dml.Upsample2dOperatorDesc(small, large, dml.Size2D(2, 2), "NEAREST_NEIGHBOR").problems()
         no problems
     """
 

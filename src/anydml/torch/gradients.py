@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from anydml.infer import axis_of
-from anydml.operators.slice1 import copy_start
+from anydml.operators.slice1 import first_copied
 from anydml.torch.transforms import call
 
 
@@ -30,7 +30,7 @@ def _keep_slice(ctx: Any, inputs: Any, output: Any) -> None:
 
 def _keep_slice1(ctx: Any, inputs: Any, output: Any) -> None:
     x, offsets, sizes, strides, _ = inputs
-    ctx.shape, ctx.starts, ctx.steps = x.shape, copy_start(offsets, sizes, strides), strides
+    ctx.shape, ctx.starts, ctx.steps = x.shape, tuple(map(first_copied, offsets, sizes, strides)), strides
 
 
 def _keep_places(ctx: Any, inputs: Any, output: Any) -> None:
