@@ -27,7 +27,7 @@ from anydml.stores.planning.regions import InputBox, RegionMap
 from anydml.stores.planning.shares import Shares, TooLittleMemoryError, are_near
 from anydml.text import bytes_text, count_noun, rounded_up
 
-MEMORY_DIVISIONS = ((3, 3), (2, 3), (1, 3), (1, 12))
+MEMORY_DIVISIONS = ((8, 3), (3, 3), (2, 3), (1, 3), (1, 12))
 """Ways to divide the memory: the number of blocks held at once, and the n of the nth part that threads get at most."""
 
 MAX_HELD = 8

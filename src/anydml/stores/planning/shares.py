@@ -29,6 +29,9 @@ GATHERED = 64 << 20
 CONNECTIONS = 48 << 20
 """Bytes for connections to addresses, and for chunks that are read back; at most a quarter of the memory."""
 
+MOVED_TOGETHER = 1 << 20
+"""Bytes of small chunks for addresses that are moved together, if every request has memory for as many."""
+
 RECEIVED = 1 << 20
 """Bytes that a connection holds at most of an answer that is received."""
 
@@ -109,6 +112,8 @@ class Shares:
         # Plain elements of objects are received directly in the destination, if they are contiguous there.
         is_received = not is_near and held > 1 and all(_is_plain(store) for store in inputs)
         max_requests = THREADS if is_near else min(2, held) * MAX_REQUESTS
+        if not is_near:
+            need = max(need, min(MOVED_TOGETHER, free // part // max_requests))
         buffers = max(1, min(max_requests, free // part // need))
         threads = min(max_requests, buffers + connections // RECEIVED) if is_received else buffers
         boxes = (free - buffers * need) // held

@@ -11,6 +11,7 @@ import numpy as np
 
 from anydml.errors import ModelError
 from anydml.files.addresses import Address
+from anydml.files.located import MAX_REQUESTS
 from anydml.files.location import Location
 from anydml.stores.formats.chunk_grid import Box, ChunkGrid
 from anydml.stores.formats.store import Array
@@ -18,6 +19,7 @@ from anydml.stores.formats.zarr_codecs import coder_of, raise_if_short
 from anydml.stores.formats.zarr_in_memory import encode_chunk
 from anydml.stores.formats.zarr_metadata import has_fill_value
 from anydml.stores.formats.zarr_target import ZarrTarget
+from anydml.stores.planning.block_shapes import block_count, sizes_of
 from anydml.stores.running.files import PlainFile, open_file
 from anydml.stores.running.plain_arrays import as_bytes
 from anydml.stores.running.read_back import ReadBack
@@ -45,7 +47,7 @@ class ChunkWriter:
         self._made: set[Path] = set()
         self._back = ReadBack(grid, folder, target.metadata)
         self._shards = None if grid.shard is None else ShardWriter(folder, grid, scratch)
-        self.fill, self._row = grid.fill, _row_of(grid, need, isinstance(folder, Address))
+        self.fill, self._row = grid.fill, _row_of(grid, need)
         # Without a fill value, readers differ in the elements of a chunk without a file.
         self._leaves_out = (self._shards is not None or not grid.is_own) and has_fill_value(target.metadata)
 
@@ -56,7 +58,11 @@ class ChunkWriter:
 
     def parts(self, box: Box) -> Iterator[tuple[Sequence[tuple[int, ...]], Box, tuple[int, ...]]]:
         """Yield the chunks of a box, as `BoxWriter.parts` does."""
-        for row in self.grid.rows(box, self._row):
+        length = self._row
+        if isinstance(self.folder, Address):
+            # Chunks that are moved together are sent in turn: as many requests as are made at once must be left.
+            length = max(1, min(length, block_count(sizes_of(box), self.grid.file) // MAX_REQUESTS))
+        for row in self.grid.rows(box, length):
             ends = zip(self.grid.box(row[0]), self.grid.box(row[-1]), strict=True)
             counts = [last - first + 1 for first, last in zip(row[0], row[-1], strict=True)]
             sizes = zip(counts, self.grid.sizes(row[0]), strict=True)
@@ -136,10 +142,7 @@ class ChunkWriter:
         self._back.check(chunk, elements)
 
 
-def _row_of(grid: ChunkGrid, need: int, is_elsewhere: bool) -> int:
+def _row_of(grid: ChunkGrid, need: int) -> int:
     """Return how many chunks are moved together, in at most `ROW` bytes."""
     size = max(1, grid.chunk_bytes)
-    # At addresses, every chunk waits for its request.
-    if is_elsewhere:
-        return 1
     return max(1, min(ROW, need - (0 if grid.is_plain else size)) // size)

@@ -9,6 +9,9 @@ from anydml.files.location import Location
 from anydml.stores.formats.store import Array, Numbers
 from anydml.stores.running.scattered_io import LEFT_OUT
 
+MAX_COLLECTED = 512 << 10
+"""Maximum bytes that are received in one piece, which obstore holds twice meanwhile; pieces cost processor time."""
+
 
 class ObjectFile:
     """An object at an address, which several threads read at once.
@@ -38,10 +41,19 @@ class ObjectFile:
         """
         if not view:
             return
-        count, size = self.path.read_into(view, offset)
+        self._check(*self.path.read_into(view, offset), len(view))
+
+    def received(self, offset: int, length: int) -> memoryview:
+        """Return bytes from an offset on, at most `MAX_COLLECTED`; errors as in `read`."""
+        data, size = self.path.read_range(offset, offset + length)
+        self._check(len(data), size, length)
+        return data
+
+    def _check(self, count: int, size: int, length: int) -> None:
+        """Refuse another number of bytes than was asked for, or an object of another size."""
         if self._size not in (None, size):
             raise Location(str(self.path)).error(f"is {size} bytes now, but was {self._size} when it was opened")
-        if count != len(view):
+        if count != length:
             raise Location(str(self.path)).error("has become shorter since it was opened")
 
     def read_runs(self, buffer: Array, starts: Numbers, lengths: Numbers, offset: int) -> None:

@@ -16,7 +16,7 @@ from anydml.stores.planning.block_shapes import cost_at, offset_of, requests, si
 from anydml.stores.planning.transfers import coordinate_offsets
 from anydml.stores.running.buffers import Buffers
 from anydml.stores.running.files import PlainFile
-from anydml.stores.running.objects import ObjectFile
+from anydml.stores.running.objects import MAX_COLLECTED, ObjectFile
 from anydml.tensor import Layout
 
 
@@ -45,6 +45,11 @@ def read_box(
     if is_whole and out[_first(level)].flags.c_contiguous:
         for index, offset in _places(base, layout, box, level):
             file.read(as_bytes(out[index]), offset)
+        return
+    if isinstance(file, ObjectFile) and length <= MAX_COLLECTED:
+        for index, offset in _places(base, layout, box, level):
+            data = file.received(offset, length)
+            out[index] = np.ndarray(sizes[level:], out.dtype, data, strides=layout.strides[level:])
         return
     with buffers.lent(length) as buffer:
         read = np.ndarray(sizes[level:], out.dtype, buffer, strides=layout.strides[level:])
