@@ -3,6 +3,7 @@
 import io
 import json
 import warnings
+from collections import deque
 
 import numpy as np
 import pytest
@@ -125,6 +126,16 @@ def test_whole_modules_have_the_tensors_of_their_state_dict(tmp_path, is_old):
     module = Outer()
     torch.save({"model": module}, tmp_path / "x.pt", _use_new_zipfile_serialization=not is_old)
     assert_same(tmp_path / "x.pt", {f"model.{name}": each for name, each in module.state_dict().items()})
+
+
+class States(list):
+    """A list of a training program's own class."""
+
+
+def test_tensors_in_lists_of_other_classes_are_named_as_in_lists(tmp_path):
+    one, two = torch.arange(3.0), torch.arange(4.0)
+    torch.save({"x": States([one, two]), "y": deque([one]), "z": States([{"w": two}])}, tmp_path / "x.pt")
+    assert_same(tmp_path / "x.pt", {"x.0": one, "x.1": two, "y.0": one, "z.0.w": two})
 
 
 def test_tensors_with_attributes_and_buffers(tmp_path):

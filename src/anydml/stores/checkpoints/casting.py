@@ -10,7 +10,6 @@ import re
 from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
-from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -314,9 +313,12 @@ def _read_as(tensors: StoredTensors, dtypes: Mapping[str, np.dtype[Any]]) -> Sto
         tensor = tensors[key]
         for store in [tensor] if isinstance(tensor, Store) else [piece.store for piece in tensor.pieces]:
             if id(store) not in stores:
-                source = copy(store)
-                source.dtype, source.stored = dtype, store.dtype if store.stored is None else store.stored
-                stores[id(store)] = source
+                stored = store.dtype if store.stored is None else store.stored
+                # dataclasses.replace and copy.copy take several times as long.
+                stores[id(store)] = Store(
+                    store.path, store.name, store.shape, dtype, store.offset, store.order, stored,
+                    store.seen, store.packed, store.described_by,
+                )  # fmt: skip
         if isinstance(tensor, Store):
             sources[key] = stores[id(tensor)]
         else:

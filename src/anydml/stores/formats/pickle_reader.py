@@ -231,13 +231,22 @@ class _Machine:
 
     def _append(self, _: Any) -> None:
         value = self._stack.pop()
-        _as_list(self._stack[-1]).append(value)
+        self._extend([value])
 
     def _appends(self, _: Any) -> None:
-        values = self._mark()
-        _as_list(self._stack[-1]).extend(values)
+        self._extend(self._mark())
 
     _additems = _appends
+
+    def _extend(self, values: list[Any]) -> None:
+        value = self._stack[-1]
+        if isinstance(value, PickledCall):
+            # A deque, or an object of a subclass of list.
+            value.items.extend(enumerate(values, len(value.items)))
+        elif type(value) is list:
+            value.extend(values)
+        else:
+            raise TypeError("no list")
 
     def _setitem(self, _: Any) -> None:
         value, key = self._stack.pop(), self._stack.pop()
@@ -271,12 +280,6 @@ class _Machine:
 
     def _binpersid(self, _: Any) -> None:
         self._stack.append(PickledReference(self._stack.pop()))
-
-
-def _as_list(value: Any) -> list[Any]:
-    if type(value) is not list:
-        raise TypeError("no list")
-    return value
 
 
 def _items(value: Any) -> list[tuple[Any, Any]]:
