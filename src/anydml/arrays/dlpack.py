@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from anydml.arrays.adapter import Array, ArrayAdapter, Sizes
-from anydml.memory.device_array import as_tensor, device_array, dlpack_device, is_cupy, is_on_device
+from anydml.memory.device_array import as_tensor, device_array, dlpack_device, is_cupy, is_on_device, package_of
 
 _HOST_DEVICES = (1, 3, 11)
 """DLPack's numbers for host memory: pageable, and pinned for CUDA and ROCm."""
@@ -26,7 +26,7 @@ class DlpackAdapter(ArrayAdapter):
     @property
     def LIBRARY(self) -> str:  # type: ignore[override]  # noqa: N802  # depends on the array
         """A noun with the name of the array's package."""
-        return f"an array of {_package(self.array)}"
+        return f"an array of {package_of(self.array)}"
 
     @property
     def device(self) -> Any:
@@ -88,9 +88,5 @@ class DlpackAdapter(ArrayAdapter):
     def _from_dlpack(self) -> Callable[[Any], Any] | None:
         """The library's from_dlpack, or None."""
         namespace = getattr(self.array, "__array_namespace__", None)
-        library = sys.modules.get(_package(self.array)) if namespace is None else namespace()
+        library = sys.modules.get(package_of(self.array)) if namespace is None else namespace()
         return getattr(library, "from_dlpack", None)
-
-
-def _package(array: Any) -> str:
-    return type(array).__module__.partition(".")[0]

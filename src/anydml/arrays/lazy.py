@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from anydml.errors import BindingError
+from anydml.memory.device_array import package_of
 
 _LAZY = {
     "dask": ("a Dask array", "{field}.compute()"),
@@ -26,16 +27,12 @@ def refuse_lazy(name: str, field: str, array: Any) -> None:
     Raises:
         BindingError: the array is one of Dask, Zarr, h5py or TensorStore, or one of xarray over such an array.
     """
-    library, inner = _library(array), array
+    library, inner = package_of(array), array
     if library == "xarray":
         # xarray wraps an array of another library, or a lazy array of its own.
         inner = getattr(getattr(array, "variable", None), "_data", None)
-    if library not in _LAZY and _library(inner) not in (*_LAZY, "xarray"):
+    if library not in _LAZY and package_of(inner) not in (*_LAZY, "xarray"):
         return
     noun, call = _LAZY.get(library, ("an xarray over a lazy array", "{field}.compute()"))
     message = f"{name}: {field} is {noun}, which is not in memory: pass {call.format(field=field)}"
     raise BindingError(message, name, field, "arrays must be in memory: nothing is computed or read implicitly")
-
-
-def _library(array: Any) -> str:
-    return type(array).__module__.partition(".")[0]

@@ -111,13 +111,9 @@ def refuse_subclass(name: str, field: str, array: Any) -> None:
     Raises:
         BindingError: the array's class defines functions of its own, or it has a mask.
     """
-    if (
-        type(array) is np.ndarray
-        or not isinstance(array, np.ndarray)
-        or isinstance(array, (ElementsAlone, DeviceArray))
-    ):
-        return
     class_ = type(array)
+    if class_ in (np.ndarray, DeviceArray) or not isinstance(array, np.ndarray) or isinstance(array, ElementsAlone):
+        return
     if _has_method(class_, "__array_function__") or _has_method(class_, "__array_ufunc__"):
         message = f"{name}: {field} is {a(class_.__name__)}, whose class defines what functions make of it"
         rule = "classes that define this are not moved"
@@ -216,17 +212,14 @@ def check_place(
     """
     if adapter is first_adapter:
         return
-    if (
-        adapter
-        and first_adapter
-        and adapter.LIBRARY == first_adapter.LIBRARY
-        and adapter.device == first_adapter.device
-    ):
+    sides = (adapter, field), (first_adapter, first_field)
+    own, first = (side and (side.LIBRARY, side.device) for side, _ in sides)
+    if own == first:
         return
-    for side, side_field in ((adapter, field), (first_adapter, first_field)):
+    for side, side_field in sides:
         if side and side.device is NO_DEVICE:
             side.view(name, side_field)
-    places = [side or "a NumPy array or list" for side in (adapter, first_adapter)]
+    places = [side or "a NumPy array or list" for side, _ in sides]
     message = f"{name}: {field} is {places[0]}, but {first_field} is {places[1]}: convert or move one of them"
     raise BindingError(message, name, field, ONE_PLACE)
 

@@ -49,13 +49,7 @@ def call_from_python(function: Function, *values: Any) -> Any:
         inputs = x
     else:
         x, adapter = read_argument(label, x, first.name)
-        inputs = (
-            x,
-            *[
-                checks.secondary_array(label, parameter, by_name[parameter.name], x, adapter)
-                for parameter in other_parameters
-            ],
-        )
+        inputs = (x, *[checks.secondary_array(label, p, by_name[p.name], x, adapter) for p in other_parameters])
     count = function.data_count(len(inputs))
     arguments = check_arguments(function, by_name, x, inputs[count:])
     if not function.is_of_lists:

@@ -113,9 +113,14 @@ def as_tensor(owner: Any, gpu: int) -> Any:
     return torch.from_dlpack(owner) if hasattr(owner, "__dlpack__") else torch.as_tensor(owner, device=f"cuda:{gpu}")
 
 
+def package_of(array: Any) -> str:
+    """Return the name of the package that defines an array's type."""
+    return type(array).__module__.partition(".")[0]
+
+
 def is_cupy(owner: Any) -> bool:
     """Whether an array is a CuPy array."""
-    return type(owner).__module__.partition(".")[0] == "cupy"
+    return package_of(owner) == "cupy"
 
 
 def integers(indices: DeviceArray) -> Any:

@@ -218,7 +218,7 @@ class DiagonalMatrix1OperatorDesc(_DiagonalMatrix):
         """Check that the input has the output's sizes, that Value has its type, and that bounds are INTs."""
         if self.input_tensor is not None:
             yield from self.have_equal_sizes("input_tensor", "output_tensor")
-        yield from self.scalars_are("ValueDataType", self.value_data_type, Value=self.value)
+        yield from self.scalars_are("value_data_type", value=self.value)
         yield from self._are_ints("diagonal_fill_begin", "diagonal_fill_end")
 
     @property

@@ -58,7 +58,7 @@ class FillValueConstantOperatorDesc(OperatorDesc):
 
     def constraints(self) -> Iterator[Problem]:
         """Check that Value has the output's type."""
-        yield from self.scalars_are("ValueDataType", self.value_data_type, Value=self.value)
+        yield from self.scalars_are("value_data_type", value=self.value)
 
     def apply(self, maker: Maker, *inputs: View) -> None:
         """Fill the output."""
@@ -102,8 +102,7 @@ class FillValueSequenceOperatorDesc(OperatorDesc):
 
     def constraints(self) -> Iterator[Problem]:
         """Check that values have the output's type; unsigned types may count down, as in an example of the page."""
-        values = {"ValueStart": self.value_start, "ValueDelta": self._delta()}
-        yield from self.scalars_are("ValueDataType", self.value_data_type, **values)
+        yield from self.scalars_are("value_data_type", value_start=self.value_start, value_delta=self._delta())
 
     def _delta(self) -> Scalar:
         """Return ValueDelta; for an unsigned type of n bits, a negative one modulo 2ⁿ."""

@@ -172,11 +172,9 @@ class Function(NamedTuple):
 
     def input_names(self, count: int) -> list[str]:
         """Return the names of `count` inputs in errors."""
-        return (
-            [f"arrays[{i}]" for i in range(count)]
-            if self.is_of_lists
-            else [parameter.name for parameter in self.arrays]
-        )
+        if self.is_of_lists:
+            return [f"arrays[{i}]" for i in range(count)]
+        return [parameter.name for parameter in self.arrays]
 
     def data_count(self, inputs: int) -> int:
         """Return the number of data inputs among `inputs` inputs."""

@@ -243,9 +243,7 @@ class Padding1OperatorDesc(_Padding):
     def constraints(self) -> Iterator[Problem]:
         """Check PADDING's rules, and that the value has the output's type."""
         yield from _Padding.constraints(self)
-        yield from self.scalars_are(
-            "PaddingValueDataType", self.padding_value_data_type, PaddingValue=self.padding_value
-        )
+        yield from self.scalars_are("padding_value_data_type", padding_value=self.padding_value)
 
 
 @call_check

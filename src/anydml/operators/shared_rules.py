@@ -82,16 +82,16 @@ class Rules(Printed):
         expected = (*model.sizes[:axis], indices.sizes[axis], *model.sizes[axis + 1 :])
         yield from self.sizes_are("indices_tensor", expected, "sizes must be InputTensor's, except along Axis")
 
-    def scalars_are(self, field: str, data_type: DataType, **values: Scalar) -> Iterator[Problem]:
-        """Check that DML_SCALAR_UNIONs have the output's DataType, which `field` must repeat."""
-        output = next(self._named(self.OUTPUTS))[1].data_type
+    def scalars_are(self, type_field: str, **values: Scalar) -> Iterator[Problem]:
+        """Check that DML_SCALAR_UNIONs, by field, have the output's DataType, which `type_field` must repeat."""
+        data_type, output = getattr(self, type_field), next(self._named(self.OUTPUTS))[1].data_type
         if data_type != output:
-            message = f"{field} is {data_type}, but OutputTensor.DataType is {output}"
-            yield self.problem(field, message, f"{field} must be OutputTensor.DataType")
+            message = f"{camel(type_field)} is {data_type}, but OutputTensor.DataType is {output}"
+            yield self.problem(camel(type_field), message, f"{camel(type_field)} must be OutputTensor.DataType")
             return
         for name, value in values.items():
             if wrong := scalar_problem(value, data_type):
-                yield self.problem(name, f"{name} {wrong}", f"{name} must be {a(str(data_type))}")
+                yield self.problem(camel(name), f"{camel(name)} {wrong}", f"{camel(name)} must be {a(str(data_type))}")
 
     def nearest_only(self, mode: InterpolationMode) -> Iterator[Problem]:
         """Check that InterpolationMode is the one that computes nothing."""
