@@ -89,6 +89,25 @@ def test_indices_in_batches_of_any_function():
     same(torch.vmap(at.gather_elements)(both, indices), expected)
 
 
+def put(x, indices, columns):
+    """Replace columns by index, one after the other."""
+    result = x.clone()
+    for k, index in enumerate(indices):
+        result[:, index] = columns[:, k]
+    return result
+
+
+def reversed_first(x, lengths):
+    """Reverse the first elements of each row, by numbers that count from the end if negative."""
+    ends = [n if n >= 0 else x.shape[1] + 1 + n for n in lengths.tolist()]
+    return torch.stack([torch.cat([row[:n].flip(0), row[n:]]) for row, n in zip(x, ends, strict=True)])
+
+
+def encoded(x, indices):
+    """One-hot rows of three elements."""
+    return torch.where(indices[:, None] % 3 == torch.arange(3), x[0, 1], x[0, 0])
+
+
 SELECTING = [
     (lambda x, i: at.gather(x, i, -1), lambda x, i: x[..., i]),
     (at.gather, lambda x, i: x[i]),
@@ -96,6 +115,21 @@ SELECTING = [
     (at.gather_nd, lambda x, i: x[i[0], i[1]]),
     (lambda x, i: at.gather_nd(x, i.expand(3, 2)[:, :1], 1), lambda x, i: x[:, i[0]]),
     (lambda x, i: at.gather_nd(x, i * 99, out_of_range="clamp"), lambda x, i: x[(i[0] > 0) * 2, (i[1] > 0) * 2]),
+    (lambda x, i: at.scatter(x, i.expand(3, 2), x[:, 1:], 1), lambda x, i: put(x, i, x[:, 1:])),
+    (
+        lambda x, i: at.scatter(x, i.expand(3, 2) * 5, x[:, 1:], -1, out_of_range="skip"),
+        lambda x, i: put(x, i[i == 0], x[:, 1:][:, i == 0]),
+    ),
+    (lambda x, i: at.scatter_nd(x, i, x[0, 0] + 7), lambda x, i: x.index_put((i[0], i[1]), x[0, 0] + 7)),
+    (lambda x, i: at.scatter_nd(x, i[:, None], x[1:]), lambda x, i: put(x.T, i, x[1:].T).T),
+    (
+        lambda x, i: at.scatter_nd(x, i[:, None] * 5, x[1:], out_of_range="skip"),
+        lambda x, i: put(x.T, i[i == 0], x[1:].T[:, i == 0]).T,
+    ),
+    (lambda x, i: at.scatter_nd(x, i[:, None][:, :0], x.expand(2, 3, 3) + i[:, None, None]), lambda x, i: x + i[1]),
+    (lambda x, i: at.one_hot(i, x[0, :2], 3), encoded),
+    (lambda x, i: at.one_hot(i, x[0, :2], 3, 0), lambda x, i: encoded(x, i).T),
+    (lambda x, i: at.reverse_subsequences(x[:2], i[:, None]), lambda x, i: reversed_first(x[:2], i)),
     (lambda x, i: at.where(i == i[:1], x[:1, :2], x[:, :1]), lambda x, i: torch.where(i == i[:1], x[:1, :2], x[:, :1])),
     (lambda x, i: at.where(x > 5, i[:1], i[1]), lambda x, i: torch.where(x > 5, i[:1], i[1])),
 ]
@@ -123,14 +157,30 @@ def test_batches_of_selectors_cost_one_call_of_their_size(monkeypatch):
 
     for module in (batching, gather_gradient):
         monkeypatch.setattr(module, "call", recorded)
-    x, indices = torch.randn(100, 8), torch.randint(-8, 8, (100, 4))
-    for function in (at.gather, at.gather_elements, lambda x, i: at.gather_nd(x, i[:, None])):
+    x, indices, values = torch.randn(100, 8), torch.randint(-8, 8, (100, 4)), torch.tensor([0, 1])
+    for function, size in (
+        (at.gather, 4),
+        (at.gather_elements, 4),
+        (lambda x, i: at.gather_nd(x, i[:, None]), 4),
+        (lambda x, i: at.scatter(x, i, x[:4]), 8),
+        (lambda x, i: at.scatter_nd(x, i[:, None], x[:4]), 8),
+        (lambda x, i: at.one_hot(i, values, 9, out_of_range="skip"), 36),
+        (lambda x, i: at.one_hot(i, x[:2], 9, out_of_range="skip"), 36),
+        (lambda x, i: at.reverse_subsequences(x, i[:1]), 8),
+    ):
         results.clear()
         torch.vmap(function)(x, indices)
         assert 1 <= len(results) <= 2
-        assert all(result.numel() == indices.numel() for result in results)
+        assert all(result.numel() == 100 * size for result in results)
     with pytest.raises(anydml.DescError, match="batch_dims is -1"):
         torch.vmap(lambda x, i: at.gather_nd(x, i[:, None], -1))(x, indices)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int32, torch.uint64])
+def test_coordinates_of_more_samples_than_their_type_holds(dtype):
+    x, indices = torch.zeros(300, 4), torch.arange(300) % 4
+    result = torch.vmap(at.scatter_nd)(x, indices[:, None].to(dtype), torch.arange(300.0))
+    same(result, torch.arange(300.0)[:, None] * torch.nn.functional.one_hot(indices, 4))
 
 
 def test_batched_updates_of_one_tensor():

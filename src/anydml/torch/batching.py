@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from anydml.infer import axis_of
 from anydml.torch.transforms import call
 
@@ -89,6 +91,41 @@ def gather_nd(info: Any, in_dims: Any, x: Any, indices: Any, batch_dims: int = 0
     x, indices = _each_batch_first(info, in_dims[:2], [x, indices])
     # The operator refuses a negative number.
     return call("gather_nd", x, indices, batch_dims + (batch_dims >= 0), *mode), 0
+
+
+def scatter(info: Any, in_dims: Any, x: Any, indices: Any, updates: Any, axis: int = 0, *mode: str) -> tuple[Any, Any]:
+    """Scatter along the axis after the batch; what has no batch is broadcast."""
+    arrays, axis = _all_batch_first(info, in_dims[:3], [x, indices, updates], axis)
+    return call("scatter", *arrays, axis, *mode), 0
+
+
+def scatter_nd(info: Any, in_dims: Any, x: Any, indices: Any, updates: Any, *mode: str) -> tuple[Any, Any]:
+    """Scatter with the sample's number as the first coordinate; what has no batch is broadcast."""
+    x, indices, updates = _each_batch_first(info, in_dims[:3], [x, indices, updates])
+    # UINT64 holds more than INT64; the other types may hold fewer than there are samples.
+    dtype = indices.dtype if indices.dtype == torch.uint64 else torch.int64
+    numbers = torch.arange(info.batch_size, device=indices.device).to(dtype)
+    numbers = numbers.view(-1, *[1] * (indices.ndim - 1)).expand(*indices.shape[:-1], 1)
+    return call("scatter_nd", x, torch.cat([numbers, indices.to(dtype)], -1), updates, *mode), 0
+
+
+def one_hot(
+    info: Any, in_dims: Any, indices: Any, values: Any, depth: int, axis: int = -1, *mode: str
+) -> tuple[Any, Any]:
+    """Encode with the axis after the batch; of values in batches, each sample's are selected."""
+    indices, values = _each_batch_first(info, in_dims[:2], [indices, values])
+    axis = axis_of("vmap", indices.ndim, axis) + 1
+    if in_dims[1] is None:
+        return call("one_hot", indices, values[0], depth, axis, *mode), 0
+    is_on = call("one_hot", indices, torch.tensor([False, True], device=indices.device), depth, axis, *mode)
+    off, on = values.view(-1, 2, *[1] * indices.ndim).unbind(1)
+    return torch.where(is_on, on, off), 0
+
+
+def reverse_subsequences(info: Any, in_dims: Any, x: Any, lengths: Any, axis: int = -1) -> tuple[Any, Any]:
+    """Reverse along the axis after the batch; what has no batch is broadcast."""
+    arrays, axis = _all_batch_first(info, in_dims[:2], [x, lengths], axis)
+    return call("reverse_subsequences", *arrays, axis), 0
 
 
 def where(info: Any, in_dims: Any, condition: Any, x: Any, y: Any) -> tuple[Any, Any]:
