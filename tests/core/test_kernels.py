@@ -168,6 +168,17 @@ def test_crossed_rows_that_evict_each_other(kernels):
         check_strides(rng, [many, between, long], element, to, [element, abs(distance) * long, distance])
 
 
+@pytest.mark.parametrize("element", [1, 2, 3, 4, 8])
+def test_turned_planes_whose_rows_evict_each_other(kernels, element):
+    """More rows at the destination than stay in the first cache, at distances with a large power of two."""
+    rng = np.random.default_rng(element)
+    for distance in (64, 128, 256, 512, 1024, 2048, 4096):
+        rows = int(rng.integers(32768 // distance + 1, 65536 // distance + 40))
+        row = int(rng.integers(16, 65536 // rows)) // element + 16
+        pitch = -(-row * element // distance) // 2 * 2 * distance + distance
+        check_strides(rng, [rows, row], element, [pitch, element], [element, (rows + int(rng.integers(3))) * element])
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="guard pages are made by mprotect")
 @pytest.mark.parametrize("at_end", [False, True])
 def test_turned_pixels_between_guard_pages(kernels, at_end):

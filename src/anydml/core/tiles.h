@@ -182,13 +182,18 @@ static void K(transpose_part)(char *to, int64_t a1, const char *from, int64_t b0
   }
 }
 
-/* Lines of rows whose distance has a large power of two evict each other: blocks of rows are transposed in a buffer, and
- * copied from there. Blocks at the ends overlap those before them. */
+/* Lines of rows whose distance has a large power of two evict each other: so few rows that their lines stay in half of the
+ * L1 cache, or in all of it for blocks of larger planes, are transposed at a time. If they were less than a line of the
+ * source, blocks are transposed in a buffer, and copied from there. Parts at the ends overlap those before them. */
 static void K(transpose)(const anydml_task *s, char *to, const char *from, int64_t n1, int64_t n0) {
   enum { ROWS = 32, SIZE = 512 };
   const int64_t e = s->element, a1 = s->a1, b0 = s->b0, rows = n1 < ROWS ? n1 : ROWS, wide = n0 < SIZE / e ? n0 : SIZE / e;
-  if (n1 * (a1 & -a1) <= ANYDML_CROWDED) {
-    K(transpose_part)(to, a1, from, b0, n1, n0, e, 0, 0);
+  const int64_t fit = ANYDML_CROWDED / (a1 & -a1), half = n0 * e <= 256 || fit * e < 128 ? fit : fit / 2, few = n1 < half ? n1 : half;
+  if (n1 <= fit || (fit > ANYDML_WAYS && fit * e >= 64)) {
+    for (int64_t i = 0; i < n1; i += few) {
+      const int64_t row = n1 - i < few ? n1 - few : i;
+      K(transpose_part)(to + row * a1, a1, from + row * e, b0, few, n0, e, 0, 0);
+    }
     return;
   }
   char data[ROWS * (SIZE + 64)] __attribute__((aligned(64)));
