@@ -1,6 +1,7 @@
 """Assignments of traced functions into arrays of their own: NumPy's results, or an error; arguments stay the same."""
 
 import functools
+import re
 import warnings
 
 import dask.array as da
@@ -427,6 +428,24 @@ def test_what_cannot_be_assigned_is_said(function, message):
     with pytest.raises((dml.FuseError, IndexError), match=message):
         dml.fuse(function)(x)
     np.testing.assert_array_equal(x, X)
+
+
+@pytest.mark.parametrize("value", [1.5, 7, 300, -1, True, 1j, [1.5, 2.0, 3.0], np.arange(3), np.float32(2)])
+@pytest.mark.parametrize("dtype", ["u1", "i4", "f4", "?", ">i2"])
+def test_copyto_converts_what_numpys_does(value, dtype):
+    def function(x):
+        out = np.zeros(3, dtype)
+        np.copyto(out, value)
+        return out
+
+    try:
+        expected = function(np.arange(3))
+    except (TypeError, OverflowError) as error:
+        with pytest.raises(dml.FuseError, match=re.escape(str(error))):
+            dml.fuse(function)(np.arange(3))
+    else:
+        found = dml.fuse(function)(np.arange(3))
+        assert (found.dtype.str, found.tobytes()) == (expected.dtype.str, expected.tobytes())
 
 
 def test_arguments_are_kept_in_calls_without_a_trace():

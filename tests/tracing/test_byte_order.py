@@ -109,6 +109,28 @@ def test_orders_may_be_mixed():
         np.testing.assert_array_equal(found, mixed(x, other))
 
 
+@pytest.mark.parametrize("dtype", [">f2", ">f8", ">i2", ">i8", ">c8", "<f4"])
+@pytest.mark.parametrize("number", [0, 1, True, 0.5, -2])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, number: np.where(np.eye(3, dtype=bool), x, number),
+        lambda x, number: np.select([np.eye(3, dtype=bool)], [x], number),
+        lambda x, number: np.concatenate([x[0], [number]]),
+    ],
+)
+def test_numbers_beside_elements_in_another_order(function, number, dtype):
+    x = np.arange(9).reshape(3, 3).astype(dtype)
+    expected = function(x, number)
+    if expected.dtype != x.dtype.newbyteorder("="):
+        with pytest.raises(FuseError, match="convert them to one dtype first"):
+            dml.fuse(lambda x: function(x, number))(x)
+        return
+    found = dml.fuse(lambda x: function(x, number))(x)
+    assert found.dtype.str == expected.dtype.str
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_choices_in_another_order_are_refused():
     rows = np.arange(6).reshape(2, 3)
     for dtype in (">i4", ">i8"):

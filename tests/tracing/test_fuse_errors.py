@@ -176,6 +176,14 @@ def test_references_are_refused(array):
 def test_structures_of_records_are_bytes():
     records = np.array([(1, 2.0), (3, 4.0)], [("a", "i2"), ("b", "f8")])
     assert dml.fuse(lambda x: x[::-1])(records).tolist() == [(3, 4.0), (1, 2.0)]
+    for name in ("a", ["a", "b"]):
+        with pytest.raises(dml.FuseError, match="cannot select fields: pass the field as an argument"):
+            dml.fuse(lambda x, name=name: x[name])(records)
+
+
+def test_untyped_bytes_are_padded_with_zeros():
+    x = np.arange(10, dtype=np.uint8).view("V5")
+    assert dml.fuse(lambda x: np.pad(x, 1))(x).tobytes() == np.pad(x, 1).tobytes()
 
 
 def test_no_arrays():

@@ -8,6 +8,8 @@ import os
 import queue
 import random
 import re
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -218,6 +220,45 @@ def an_environment_variable_by_getenv():
         os.environ["ANYDML_TEST"] = str(k)
 
     return lambda x: x[int(os.getenv("ANYDML_TEST")) :], change
+
+
+@case
+def an_environment_variable_in_a_text():
+    def change(k):
+        os.environ["ANYDML_TEST"] = str(k)
+
+    return lambda x: x[int(os.path.expandvars("$ANYDML_TEST")) :], change
+
+
+@case
+def an_environment_variable_as_bytes():
+    def change(k):
+        os.environ["ANYDML_TEST"] = str(k)
+
+    return lambda x: x[int(os.environb[b"ANYDML_TEST"]) :], change
+
+
+@case
+def the_output_of_a_command():
+    def change(k):
+        os.environ["ANYDML_TEST"] = str(k)
+
+    command = [sys.executable, "-c", "import os; print(os.environ['ANYDML_TEST'])"]
+    return lambda x: x[int(subprocess.check_output(command)) :], change
+
+
+@case
+def a_default_that_is_replaced():
+    def start(x, *, k=0):
+        return x[k:]
+
+    return start, lambda k: setattr(start, "__kwdefaults__", {"k": k})
+
+
+@case
+def a_field_of_a_record():
+    record = np.zeros(1, [("start", "i4"), ("stop", "i4")])[0]
+    return lambda x: x[record["start"] :], lambda k: record.__setitem__("start", k)
 
 
 class Shift:

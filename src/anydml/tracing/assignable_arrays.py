@@ -22,6 +22,7 @@ from anydml.tracing.assigning import replaced
 from anydml.tracing.indexing import indexed, is_basic, is_element
 from anydml.tracing.open_sizes import is_open
 from anydml.tracing.refusing import fuse_error, named_errors, not_assignable
+from anydml.tracing.short_integers import pinned_number
 from anydml.tracing.structure import leaves
 from anydml.tracing.trace import TracedArray, check_dtype
 from anydml.tracing.traced_ndarray import TracedNdarray
@@ -219,6 +220,10 @@ def copy_into(dst: TracedArray, src: Any, where: Any = True) -> None:
     """
     if not isinstance(dst, _Assignable):
         raise not_assignable(dst)
+    if not dst.INDEXES_LIKE_TORCH and not any(isinstance(leaf, TracedArray) for leaf in leaves(src)):
+        # Unlike assignments, NumPy's function refuses numbers of another kind.
+        number = pinned_number(src)
+        np.copyto(np.empty(np.shape(number), dst.element), number)
     assign(dst, ... if where is True else where, src)
 
 

@@ -55,14 +55,14 @@ def category_of(class_: type) -> str:
 
 @lru_cache(maxsize=4096)
 def _category_of(class_: Any) -> str:
-    if issubclass(class_, _PLAIN_TYPES):
+    if issubclass(class_, _PLAIN_TYPES) and not issubclass(class_, np.void):
         # Objects of users' classes have attributes.
         return "plain" if class_ in _PLAIN_TYPES or is_of_a_library(class_) else "object"
     if issubclass(class_, np.ndarray):
         return "array"
     if issubclass(class_, _CONTAINER_TYPES):
         return "container"
-    if issubclass(class_, (bytearray, array.array, memoryview, mmap.mmap)):
+    if issubclass(class_, (bytearray, array.array, memoryview, mmap.mmap, np.void)):
         return "buffer"
     if issubclass(class_, (types.FunctionType, types.BuiltinFunctionType)):
         return "function"

@@ -42,7 +42,7 @@ _UNSTEADY_FUNCTIONS = {
     *_CLOCKS,
     *(getattr(time, name) for name in ("localtime", "gmtime", "ctime", "strftime", "asctime")),
     *(getattr(time, name) for name in ("clock_gettime", "clock_gettime_ns") if hasattr(time, name)),
-    *(os.times, os.listdir, os.scandir, os.stat, os.lstat, os.access, os.readlink, os.popen, io.open),
+    *(os.times, os.listdir, os.scandir, os.stat, os.lstat, os.access, os.readlink, os.popen, os.system, io.open),
     *(os.path.exists, os.path.lexists, os.path.isfile, os.path.isdir, os.path.islink, os.path.ismount),
     *(os.path.getsize, os.path.getmtime, os.path.getatime, os.path.getctime),
     *(np.load, np.fromfile, np.loadtxt, np.memmap, np.genfromtxt),
@@ -54,6 +54,7 @@ _READERS = {
     "numpy.lib._format_impl": ("open_memmap", "read_array"),
     "numpy.lib.format": ("open_memmap", "read_array"),
     "resource": ("getrusage",),
+    "subprocess": ("run", "call", "check_call", "check_output", "getoutput", "getstatusoutput"),
     "torch.serialization": ("load",),
 }
 """Names of further such functions, by the modules in which they are defined, which are not imported here."""

@@ -218,9 +218,10 @@ def arrays_of(trace: Trace, sources: Iterable[Any], is_weak: bool = False) -> li
         ):
             return value
         (dtype,), array = dtypes, np.asarray(value)
+        native = dtype.newbyteorder("=")
         promoted_with = value if is_weak and type(value) in (bool, int, float, complex) else array
         keeps_dtype = (
-            array.dtype != dtype and array.dtype.kind in "biufc" and np.result_type(promoted_with, dtype) == dtype
+            array.dtype != dtype and array.dtype.kind in "biufc" and np.result_type(promoted_with, dtype) == native
         )
         return array.astype(dtype) if keeps_dtype else array
 

@@ -103,6 +103,8 @@ _NUMBER_TYPES = (bool, int, float, OpenSize, ShortInteger, np.generic)
 def _constant_items(x: TracedArray, item: Any) -> list[Any]:
     """Convert a constant index to an int, an array of ints, or, for a mask, one array of ints per axis."""
     array = constant_array(item)
+    if array.dtype.kind == "U":
+        raise fuse_error(f"{item!r} of {x!r}: a fused function cannot select fields: pass the field as an argument")
     if x.INDEXES_LIKE_TORCH and array.ndim:
         torch_indices(item, TORCH_KEY_DTYPES)
     # PyTorch reads bytes as a mask.

@@ -45,7 +45,8 @@ def pad(
     unused_reflect_type = None if mode in ("reflect", "symmetric") and reflect_type == "even" else reflect_type
     unused_constants = None if mode == "constant" else constant_values
     _check_unused(mode, unused_reflect_type, unused_constants, end_values, stat_length)
-    values, are_same = [(0, 0)] * x.ndim, True
+    # NumPy fills even untyped bytes with its own zeros, but not with Python's.
+    values, are_same = [(np.int64(0),) * 2] * x.ndim, True
     if constant_values is not None:
         constants = np.asarray(constant_values)
         value_pairs = np.broadcast_to(constants, (x.ndim, 2))

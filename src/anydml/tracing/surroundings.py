@@ -55,6 +55,12 @@ MAX_BYTES = 1024
 _DEFAULT_DTYPE_FUNCTIONS = ("zeros", "ones", "empty", "full", "tensor")
 """Functions of PyTorch whose results may have the default dtype."""
 
+_ENVIRONMENT_READERS = (
+    *(getattr(os, name) for name in ("environ", "getenv", "environb", "getenvb") if hasattr(os, name)),
+    *(os.path.expandvars, os.path.expanduser),
+)
+"""The environment variables, and functions that read them."""
+
 _FIELDS_OF_MODULES = ("_modules", "_buffers", "_parameters")
 """Attributes of PyTorch's modules, which are dicts of further attributes."""
 
@@ -102,10 +108,11 @@ class Surroundings:
             # Notebooks that reload a module replace the code of its functions.
             names = [function.__name__ for function in self._functions]
             self._note(partial(map, operator.attrgetter("__code__"), self._functions), "the code of ", names)
-        with_defaults = [function for function in self._functions if function.__defaults__]
-        if with_defaults:
-            names = [function.__name__ for function in with_defaults]
-            self._note(partial(map, operator.attrgetter("__defaults__"), with_defaults), "the defaults of ", names)
+        for field in ("__defaults__", "__kwdefaults__"):
+            read = operator.attrgetter(field)
+            if with_defaults := [function for function in self._functions if read(function)]:
+                names = [function.__name__ for function in with_defaults]
+                self._note(partial(map, read, with_defaults), "the defaults of ", names)
 
     @property
     def is_complete(self) -> bool:
@@ -195,7 +202,7 @@ class Surroundings:
             self.unsteady = label
         elif differs_by_process(value):
             self._note(partial(_result_of, value), label)
-        elif value is os.environ or value is os.getenv:
+        elif any(value is reader for reader in _ENVIRONMENT_READERS):
             self._visit_container(vars(os.environ)["_data"], "os.environ")
         elif (visit := _VISITS.get(category)) is not None:
             visit(self, value, label)
