@@ -8,7 +8,7 @@ import random
 import subprocess
 import sys
 import types
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict, defaultdict, namedtuple
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -389,6 +389,40 @@ def test_dicts_of_any_class_stay_what_they_are(kind):
         assert found.default_factory is list
 
 
+class Record(dict):
+    """A dict whose items are attributes, too."""
+
+    def __init__(self, **items):
+        super().__init__(items)
+        self.__dict__ = self
+
+
+class Slotted(dict):
+    __slots__ = ("start",)
+
+
+def test_attributes_of_dicts_are_those_of_each_call():
+    fused = dml.fuse(lambda batch: batch["x"][batch.start :])
+    for start in (1, 1, 2, 3, 2):
+        batch = Batch(x=np.arange(start, 9))
+        batch.start = start
+        same(fused(batch), batch["x"][start:])
+        same(fused(batch), batch["x"][start:])
+    assert fused.counts.traces == 3
+
+
+@pytest.mark.parametrize("library", [np.arange, torch.arange])
+def test_arrays_as_attributes_of_dicts_are_refused(library):
+    fused, batch, slotted = dml.fuse(lambda batch: batch["x"][1:]), Batch(x=library(3)), Slotted(x=library(3))
+    assert fused(batch).tolist() == [1, 2]
+    batch.mask, slotted.start = [library(3)], 1
+    for refused in (Record(x=library(3)), batch, [batch], slotted):
+        with pytest.raises(dml.FuseError, match=r"a \w+ has arrays or slots as attributes, .*: pass dict\(…\) of it"):
+            dml.fuse(lambda batch: batch["x"])(refused)
+    with pytest.raises(dml.FuseError, match="has arrays or slots as attributes"):
+        fused(batch)
+
+
 CONSTANTS = {
     "pad": lambda x, value: np.pad(x, 1, constant_values=value),
     "pad apart": lambda x, value: np.pad(x, 1, constant_values=(value, 0)),
@@ -503,6 +537,25 @@ def test_sequences_that_have_items_otherwise_are_refused(kind):
     base = kind.__base__.__name__
     with pytest.raises(dml.FuseError, match=rf"methods of its own: pass {base}\(…\) of it"):
         dml.fuse(lambda xs: xs[0])(kind([np.arange(2), np.arange(3)]))
+
+
+class Pair(namedtuple("Pair", "x y")):
+    start = 1
+
+
+class Rows(list):
+    start = 1
+
+
+def test_attributes_of_sequences_are_refused():
+    fused = dml.fuse(lambda pair: pair[0][pair.start :] if isinstance(pair, Pair) else pair[0])
+    for kind, base in ((Pair, "tuple"), (Rows, "list")):
+        pair = Pair(np.arange(4), 1) if kind is Pair else Rows([np.arange(4)])
+        assert fused(pair).tolist() == [*range(base == "tuple", 4)]
+        pair.start = 2
+        for _ in range(2):
+            with pytest.raises(dml.FuseError, match=rf"has attributes besides items: pass {base}\(…\) of it"):
+                fused(pair)
 
 
 def test_arrays_of_classes_that_index_as_numpys_are_not_refused(tmp_path):

@@ -208,8 +208,10 @@ def read_item(buffer, item):
     if letter == ord("d") and not PyDict_Check(item):
         return append_object(buffer, ord("o"), item) if is_plain(type(item)) else read_item_array(buffer, item)
     class_ = type(item)
-    if class_ is not tuple and class_ is not list and class_ is not dict and append_object(buffer, ord("c"), class_):
-        return 1
+    if class_ is not tuple and class_ is not list and class_ is not dict:
+        # Attributes are compared in Python.
+        if getattr(item, "__dict__", None) or append_object(buffer, ord("c"), class_):
+            return 1
     if buffer.depth == MAX_DEPTH or append_choice(buffer, letter, len(item)):
         return 1
     buffer.depth += 1

@@ -18,7 +18,7 @@ from anydml.tracing.categories import classes_of
 from anydml.tracing.open_sizes import OpenSize
 from anydml.tracing.refusing import fuse_error
 from anydml.tracing.short_integers import ShortInteger, kind_of
-from anydml.tracing.structure import static_key
+from anydml.tracing.structure import leaves, state_key, static_key
 from anydml.tracing.trace import TracedArray
 
 Array = np.ndarray[Any, Any]
@@ -81,21 +81,36 @@ class CallArguments:
             return static_key(item)
         if isinstance(item, (list, tuple)):
             if class_ not in (list, tuple):
-                self._check_reads_as_usual(class_)
+                self._check_reads_as_usual(item)
             return class_, tuple([self._key(part) for part in item]), None
         if isinstance(item, dict):
-            return class_, tuple([(static_key(name), self._key(part)) for name, part in item.items()]), None
+            items = tuple([(static_key(name), self._key(part)) for name, part in item.items()])
+            return class_, items, None if class_ is dict else self._attributes_key(item)
         if isinstance(item, TracedArray):
             self.is_traced = True
             return None
         return self._array_key(item)
 
-    def _check_reads_as_usual(self, class_: type) -> None:
-        """Check that the list or tuple that replaces an object of a subclass in a trace has the same items."""
+    def _check_reads_as_usual(self, item: Any) -> None:
+        """Check that the list or tuple that replaces an object of a subclass in a trace has all that it has."""
+        class_ = type(item)
+        base = "list" if issubclass(class_, list) else "tuple"
+        if object.__getstate__(item) is not None:
+            raise fuse_error(f"{self.name}: a {class_.__name__} has attributes besides items: pass {base}(…) of it")
         reads_otherwise = any(not _ITEM_METHODS.isdisjoint(vars(base)) for base in classes_of(class_))
         if reads_otherwise and not hasattr(class_, "_fields"):
-            base = "list" if issubclass(class_, list) else "tuple"
             raise fuse_error(f"{self.name}: a {class_.__name__} has items by methods of its own: pass {base}(…) of it")
+
+    def _attributes_key(self, item: Any) -> Hashable:
+        """Return the key of the attributes of a dict's subclass, which are constants of a trace."""
+        attributes = object.__getstate__(item)
+        if isinstance(attributes, tuple) or any(map(_is_array, leaves(attributes))):
+            class_name = type(item).__name__
+            raise fuse_error(
+                f"{self.name}: a {class_name} has arrays or slots as attributes, which a trace would keep from one "
+                "call: pass dict(…) of it"
+            )
+        return state_key(attributes, 1)
 
     def _array_key(self, item: Any) -> Hashable:
         if is_lazy(item):
@@ -127,6 +142,10 @@ class CallArguments:
         self.numbers += array.shape
         self.numbers += strides_of(array)
         return array.ndim
+
+
+def _is_array(leaf: Any) -> bool:
+    return isinstance(leaf, np.ndarray) or adapter_of(leaf) is not None
 
 
 def indexes_otherwise(class_: Any) -> bool:

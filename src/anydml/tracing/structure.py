@@ -115,7 +115,7 @@ def static_key(argument: Any, depth: int = 0) -> Hashable:
     return (
         class_,
         argument,
-        repr(argument) if is_of_a_library(class_) else _state_key(object.__getstate__(argument), depth + 1),
+        repr(argument) if is_of_a_library(class_) else state_key(object.__getstate__(argument), depth + 1),
     )
 
 
@@ -123,12 +123,12 @@ _BY_IDENTITY: Any = object.__eq__
 _VALUE_TYPES = (bool, int, str, bytes, type(None), type)
 
 
-def _state_key(state: Any, depth: int) -> Hashable:
+def state_key(state: Any, depth: int) -> Hashable:
     """Return the key of an object's state, which mostly is a dict of attributes."""
     if isinstance(state, dict) and depth <= MAX_DEPTH:
-        return tuple([(name, _state_key(entry, depth)) for name, entry in state.items()])
+        return tuple([(name, state_key(entry, depth)) for name, entry in state.items()])
     if type(state) in (list, tuple) and depth <= MAX_DEPTH:
-        return type(state), tuple([_state_key(entry, depth + 1) for entry in state])
+        return type(state), tuple([state_key(entry, depth + 1) for entry in state])
     try:
         return static_key(state, depth) if depth <= MAX_DEPTH else _Identity(state)
     except TypeError:
