@@ -477,6 +477,10 @@ def test_where_nothing_is_written(s3, local, capsys):
         assert code == 2
         assert wrong in error
         assert error.count("\n") == 1
+    stores.rechunk("x.npy", "memory://m/x.zarr", array().shape).run()
+    for inside in ("y", "of/y"):
+        with pytest.raises(ModelError, match="would be in a Zarr array"):
+            stores.rechunk("x.npy", f"memory://m/x.zarr/{inside}")
     with pytest.raises(ModelError, match="only Zarr arrays"):
         stores.create(f"{s3.folder}/y.npy", [2], "f4")
     with pytest.raises(BindingError, match="leave out the scheduler"):

@@ -128,8 +128,9 @@ def test_what_version_2_does_not_have_is_refused(tmp_path):
     transposed = zarr.codecs.TransposeCodec(order=(2, 0, 1))
     zarr.create_array(str(tmp_path / "t"), data=x, chunks=(2, 3, 4), filters=[transposed])
     zarr.create_array(str(tmp_path / "c"), data=x, chunks=(2, 3, 4), compressors=[zarr.codecs.Crc32cCodec()])
-    with pytest.raises(ModelError, match="no transpose but that of all axes"):
-        stores.rechunk(tmp_path / "t", tmp_path / "y", zarr_format=2)
+    for codec in (None, "zstd"):
+        with pytest.raises(ModelError, match="no transpose but that of all axes"):
+            stores.rechunk(tmp_path / "t", tmp_path / "y", zarr_format=2, codec=codec)
     with pytest.raises(ModelError, match="no codec crc32c: name a compressor by --codec"):
         stores.rechunk(tmp_path / "c", tmp_path / "y", zarr_format=2)
     with pytest.raises(ModelError, match="version 4 of the format, which must be 2 or 3"):

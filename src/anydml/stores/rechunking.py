@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from anydml.errors import BindingError
 from anydml.files.addresses import Address, check_written
-from anydml.files.located import locate
+from anydml.files.located import locate, map_concurrently
 from anydml.files.location import Location, names, show
 from anydml.stores.argument_checks import SIZES, checked
 from anydml.stores.checkpoints.casting import array_as
@@ -188,7 +188,8 @@ def _check_target(output: Path, source: Path) -> None:
         check_written(output)
         if output.suffix.lower() == ".npy":
             raise Location(str(output)).error("is a .npy file, which is not written at an address: name one of Zarr")
-    elif any(map(is_zarr_array, output.parents)):
+    ask = map_concurrently if isinstance(output, Address) else map
+    if any(ask(is_zarr_array, (path for path in output.parents if not isinstance(path, Address) or path.key))):
         raise Location(str(output)).error("would be in a Zarr array, which only has chunks: name a folder beside it")
 
 

@@ -124,10 +124,10 @@ def _second(metadata: Mapping[str, bytes], with_compressors: bool) -> dict[str, 
             filters.append(_numcodec(name, options))
             # Some codecs of numcodecs make bytes of elements.
             at_elements = name != "numcodecs.pcodec"
-        elif not with_compressors:
+        elif not with_compressors and not at_elements:
             continue
         elif name not in ("zstd", "gzip", "blosc") and not name.startswith("numcodecs."):
-            raise ValueError(_not_in_version_2(name))
+            raise ValueError(_not_in_version_2(name, at_elements))
         else:
             # The last codec is the compressor; filters may convert bytes, too.
             filters += compressors
@@ -147,10 +147,11 @@ def _second(metadata: Mapping[str, bytes], with_compressors: bool) -> dict[str, 
     return {name: text for name, text in new_files.items() if name != ".zattrs" or attributes}
 
 
-def _not_in_version_2(name: str) -> str:
+def _not_in_version_2(name: str, is_of_elements: bool) -> str:
     if name == "transpose":
         return "version 2 of Zarr has no transpose but that of all axes: keep version 3"
-    return f"version 2 of Zarr has no codec {name}: name a compressor by --codec"
+    remedy = "keep version 3" if is_of_elements else "name a compressor by --codec"
+    return f"version 2 of Zarr has no codec {name}: {remedy}"
 
 
 def _numcodec(name: str, options: Json) -> Any:
