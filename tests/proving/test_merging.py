@@ -72,6 +72,8 @@ FACTORS_MERGED = {
                            "MatMul u t -> y", {"w": W, "s": S},
                            "MatMul x w -> q; MatMul x v -> k; Transpose k perm=[0,2,1] -> t; MatMul q t -> y",
                            {"w": W * S, "v": W}),
+    "a factor of a factor": ("MatMul x w -> p; Erf p -> e; Mul e s -> h; Mul p h -> y", {"w": W, "s": S},
+                             "MatMul x w -> p; Erf p -> e; MatMul x v -> q; Mul q e -> y", {"w": W, "v": W * S}),
 }  # fmt: skip
 
 

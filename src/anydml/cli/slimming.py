@@ -42,7 +42,7 @@ MAX_LISTED_REGIONS = 20
 @click.option(
     "--exact",
     is_flag=True,
-    help="Keep every bit: change nothing that affects the last bits of matrix products or the signs of zeros.",
+    help="Keep every bit: last bits of matrix products, signs of zeros, and numbers below 10⁻³⁷.",
 )
 @click.option(
     "--merge-scales",
@@ -67,9 +67,9 @@ def slim(
 
     Connected nodes that only move elements, such as Transpose, Reshape, Slice and Concat, are replaced by the cheapest
     equivalent standard nodes. Some nodes that compute are rewritten for another order of axes, if that moves fewer
-    bytes. For products by constant matrices this may change the last bits, and where sums with 0 are removed, signs of
-    zeros; --exact prevents both. --merge-scales changes more last bits, for fewer nodes. The names of inputs and
-    outputs are unchanged.
+    bytes. This may change the last bits of products by constant matrices, signs of zeros where sums with 0 are
+    removed, and numbers below 10⁻³⁷ in Gelus; --exact prevents all three. --merge-scales changes more last bits, for
+    fewer nodes. The names of inputs and outputs are unchanged.
 
     MODEL.onnx is a file, or - for standard input.
     """

@@ -39,7 +39,7 @@ def merge_factor(mover: Mover, term: Term, by: Array) -> Term | None:
         return mover.view(product, factors, [entry for entries in axes for entry in entries], term.sizes)
     if term.kind == "Add@":
         return _sum(mover, term, wide)
-    if term.kind == "dot":
+    if term.kind in ("dot", "Mul@"):
         return _product(mover, term, wide)
     return _convolution(mover, term, wide) if term.kind.startswith("Conv@") else None
 
@@ -123,8 +123,8 @@ def _with_inputs(mover: Mover, term: Term, inputs: Sequence[Term]) -> Term | Non
 
 
 def _product(mover: Mover, term: Term, by: Array) -> Term | None:
-    """Return sums of products with multiplied weights; if no factor is constant, of the first that has weights."""
-    remaining, added = iter(by.shape), term.detail
+    """Return products, or sums of these, with multiplied weights: a constant factor, or the first that has weights."""
+    remaining, added = iter(by.shape), term.detail if term.kind == "dot" else ()
     by = by.reshape([1 if axis in added else next(remaining) for axis in range(by.ndim + len(added))])
     factors = [factor for factor in term.inputs if factor is not None]
     for k in sorted(range(len(factors)), key=lambda k: not factors[k].is_constant):
