@@ -9,6 +9,10 @@ from torch_cases import CASES, bits, leaves, picked, same, strided, window, with
 
 import anydml
 import anydml.torch as at
+from anydml.operators import FUNCTIONS
+from anydml.operators.element_wise_identity import copy_rule
+from anydml.operators.function import Function, parameters_of
+from anydml.torch.torch_functions import _has_sections
 
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
 DTYPES = [torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.complex64, torch.bool, torch.uint16, torch.int64]
@@ -179,3 +183,13 @@ def test_cases_cover_every_operator():
 def test_arguments_of_other_types_are_named_in_one_line(call, message):
     with pytest.raises(TypeError, match=rf"^{message}[^\n]*$"):
         call(anydml.torch)
+
+
+def test_functions_of_one_array_have_no_number_of_parts():
+    """An operator of one file may have no other parameter."""
+
+    def twin(x: "Array", *, out: "Array | None" = None) -> "Array":  # noqa: F821  # read as text
+        """Copy."""
+
+    assert not _has_sections(Function(twin, parameters_of(twin), lambda name, shape: (), copy_rule))
+    assert _has_sections(FUNCTIONS["split"])

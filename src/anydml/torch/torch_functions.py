@@ -86,7 +86,7 @@ def _is_list(value: Any) -> bool:
 
 def _has_sections(function: Function) -> bool:
     """Whether a function accepts a number of parts, which its operator does not, instead of their sizes."""
-    return function.parameters[1].name.endswith("_or_sections")
+    return any(parameter.name.endswith("_or_sections") for parameter in function.parameters[1:2])
 
 
 def _check_types(function: Function, values: list[Any]) -> None:
