@@ -18,7 +18,6 @@ The annotations of a stub are the kinds of its parameters; arrays come first, ``
 from __future__ import annotations
 
 import ast
-import inspect
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
@@ -263,13 +262,15 @@ def function(check: Callable[..., Parameters], rule: Callable[..., None], **name
 
 def parameters_of(stub: Callable[..., Any]) -> tuple[Parameter, ...]:
     """Return a stub's parameters without ``out``."""
+    # `inspect.signature` would take longer than a first call.
+    names = [*stub.__annotations__][:-1]
+    last_defaults = zip(names[: stub.__code__.co_argcount][::-1], (stub.__defaults__ or ())[::-1], strict=False)
+    defaults = {**dict(last_defaults), **(stub.__kwdefaults__ or {})}
     parameters = []
-    for name, parameter in inspect.signature(stub).parameters.items():
-        has_default = parameter.default is not inspect.Parameter.empty
-        default = parameter.default if has_default else None
-        kind, words = str(parameter.annotation).replace("Sequence[Array]", ARRAYS), ()
+    for name in names:
+        kind, words = str(stub.__annotations__[name]).replace("Sequence[Array]", ARRAYS), ()
         if kind.startswith("Literal["):
             kind, words = "Literal", ast.literal_eval(f"({kind[8:-1]},)")
         if name != "out":
-            parameters.append(Parameter(name, kind, has_default, default, words))
+            parameters.append(Parameter(name, kind, name in defaults, defaults.get(name), words))
     return tuple(parameters)
