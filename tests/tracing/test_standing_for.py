@@ -483,6 +483,37 @@ def test_code_of_helpers_that_is_replaced_is_noticed():
     same(fused(np.arange(5)), np.arange(5)[2:][::-1])
 
 
+@pytest.mark.filterwarnings("ignore:.* runs without a trace:RuntimeWarning")
+@pytest.mark.parametrize("is_method", [False, True])
+def test_code_of_its_own_that_is_replaced_is_noticed(is_method):
+    class Owner:
+        def part(self, x, name="a"):
+            return x[1:]
+
+    function = Owner.part
+    fused = dml.fuse(Owner().part if is_method else lambda x, name="a": x[1:])
+    if not is_method:
+        function = fused.__wrapped__
+    arrays = [np.arange(5), np.zeros((3, 2)), np.arange(7)]
+    for x in arrays * 2:
+        same(fused(x), x[1:])
+    # Calls with other texts, which now run without a trace.
+    for name in "abcdefgh":
+        same(fused(arrays[0], name), arrays[0][1:])
+    function.__code__ = (
+        (lambda self, x, name="a": x[::-2]).__code__ if is_method else (lambda x, name="a": x[::-2]).__code__
+    )
+    for x in arrays * 2:
+        same(fused(x), x[::-2])
+    for name in "abcdefgh":
+        same(fused(arrays[0], name), arrays[0][::-2])
+    function.__code__ = (
+        (lambda self, x, name="a": x + 1).__code__ if is_method else (lambda x, name="a": x + 1).__code__
+    )
+    with pytest.raises(dml.FuseError, match="compute"):
+        fused(arrays[0])
+
+
 class WithUnit(np.ndarray):
     """An array whose class joins such arrays otherwise."""
 

@@ -24,6 +24,8 @@ cdef class TracedCallable:
     cdef int64_t bytes
     cdef public int64_t hits
     cdef public int naming
+    cdef object function, code
+    cdef bint is_outdated(self) noexcept
     cpdef object call_compiled(self, tuple arguments, dict keywords, object out)
     cdef object run(self, Arguments *buffer, object out, bint *may_fit)
 

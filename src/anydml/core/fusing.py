@@ -3,6 +3,8 @@
 Unusual calls are left to Python, which reports errors, before any of the caller's arrays is written.
 """
 
+from types import FunctionType
+
 import cython
 import numpy as np
 from cython.cimports.anydml.core.arrays import array_range, new_result, notify_written
@@ -15,6 +17,7 @@ from cython.cimports.anydml.core.signatures import ARRAYS, borrow_buffer, is_pac
 from cython.cimports.anydml.core.slots import Slot, fill_slots, match_slots
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 from cython.cimports.cpython.dict import PyDict_GetItem
+from cython.cimports.cpython.function import PyFunction_GetCode
 from cython.cimports.cpython.ref import PyObject
 from cython.cimports.libc.stdint import int32_t
 from cython.cimports.libc.string import memcpy
@@ -180,18 +183,35 @@ class TracedCallable:
     """A callable with cached traces for each kind of arguments, the most recently used first.
 
     Calls that fit no trace go to `call_in_python`, a method of subclasses, with their `pattern` if no trace is expected
-    to help them, for which `naming` is set after the first trace. `hits` counts calls that a trace has served.
+    to help them, for which `naming` is set after the first trace. `hits` counts calls that a trace has served. If the
+    code of the function that `watch_code` got is replaced, all calls go there.
     """
 
     def __cinit__(self, *arguments):
+        self.hits = 0
+        self.watch_code(None)
+
+    def watch_code(self, function):
+        """Drop all traces; those that follow hold for the present code of a function of Python's own, if it is one."""
         self.traces = {}
         self.bytes = 0
-        self.hits = 0
         self.naming = -1
+        self.function = function if type(function) is FunctionType else None
+        self.code = None if self.function is None else self.function.__code__
+
+    def is_outdated(self):
+        """Return `has_new_code`, for compiled code."""
+        return self.function is not None and PyFunction_GetCode(self.function) != cython.cast(
+            cython.pointer(PyObject), self.code
+        )
+
+    def has_new_code(self):
+        """Whether the function's code was replaced, as by notebooks that reload modules."""
+        return self.is_outdated()
 
     def __call__(self, *arguments, out=None, **keywords):
         """Return the function's results."""
-        if self.naming < 0:
+        if self.naming < 0 or self.is_outdated():
             return self.call_in_python(arguments, keywords, out, None)
         buffer: cython.pointer(Arguments) = borrow_buffer()
         buffer.naming = self.naming

@@ -119,17 +119,25 @@ class Fused(TracedCallable, Generic[P, R]):
             del self.__dict__[name]
         self._function = function
         self._name = getattr(function, "__name__", type(function).__name__)
-        self._cached = CachedTraces()
-        self._latest = LatestTrace(function)
-        self._specializations = ProgramCache()
         self._unfused_calls = UnfusedCalls(function)
         self._hits_before = self._traces = 0
-        self._unsteady: str | None = None
-        self._min_traces, self._doubts = 1, 0
-        self._has_warned = False
-        self._number_places: list[Place] = []
         self._lock = threading.RLock()
+        self._forget()
+        self._has_warned = False
         _FUSED_FUNCTIONS.add(self)
+
+    def _forget(self) -> None:
+        """Forget all traces, and what they have shown of the function, but not how many there were."""
+        with self._lock:
+            calls = self._unfused_calls.calls
+            self._unfused_calls = UnfusedCalls(self._function)
+            self._unfused_calls.calls = calls
+            self._cached, self._latest = CachedTraces(), LatestTrace(self._function)
+            self._specializations = ProgramCache()
+            self._unsteady: str | None = None
+            self._min_traces, self._doubts = self._traces + 1, 0
+            self._number_places: list[Place] = []
+            self.watch_code(getattr(self._function, "__func__", self._function))
 
     def call_in_python(
         self, arguments: tuple[Any, ...], keywords: dict[str, Any], out: Any, pattern: bytes | None
@@ -142,6 +150,8 @@ class Fused(TracedCallable, Generic[P, R]):
             out: the caller's arrays, or None.
             pattern: the call's, if no trace is expected to help such calls.
         """
+        if self.has_new_code():
+            self._forget()
         if self._number_places and (converted := with_arrays_as_numbers(arguments, keywords, self._number_places)):
             return self(*converted[0], out=out, **converted[1])
         if BRIDGES and out is None:
@@ -268,6 +278,8 @@ class Fused(TracedCallable, Generic[P, R]):
     def _program_of(
         self, arguments: Any, keywords: dict[str, Any]
     ) -> tuple[TracedProgram, Sequence[int], CallArguments]:
+        if self.has_new_code():
+            self._forget()
         if self._number_places:
             arguments, keywords = with_arrays_as_numbers(arguments, keywords, self._number_places) or (
                 arguments,

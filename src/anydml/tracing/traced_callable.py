@@ -24,6 +24,17 @@ class PythonTracedCallable:
         """Call the function."""
         return self.call_in_python(arguments, keywords, out, None)
 
+    _code: Any = None
+
+    def watch_code(self, function: Any) -> None:
+        """Expect that a function keeps its present code."""
+        self._watched = function
+        self._code = getattr(function, "__code__", None)
+
+    def has_new_code(self) -> bool:
+        """Whether the function's code was replaced."""
+        return self._code is not None and self._watched.__code__ is not self._code
+
     def pattern(self, arguments: tuple[Any, ...], keywords: dict[str, Any], naming: int) -> bytes | None:
         """Return None: only compiled code has patterns, which are what the arguments of similar calls share."""
 
