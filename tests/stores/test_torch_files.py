@@ -212,6 +212,20 @@ def test_big_endian_arrays_are_swapped_where_the_format_has_none(tmp_path):
     assert half["a"].read().tobytes() == np.arange(6).astype("f2").tobytes()
 
 
+class WithAttributes(dict):
+    """A dict that may have attributes."""
+
+
+def test_tensors_that_are_attributes_of_dicts_are_named_as_left_out(tmp_path):
+    inner = WithAttributes(a=torch.ones(2))
+    inner.extra, inner.kind, inner.itself = [torch.zeros(3)], "x", inner
+    torch.save({"m": inner, "n": 3}, tmp_path / "x.pt")
+    plan = stores.reshard([tmp_path / "x.pt"], tmp_path / "y.safetensors")
+    assert 'leaves out 2 objects that are not tensors: "m, attribute extra", "n"' in str(plan)
+    plan.run()
+    assert [*stores.open(tmp_path / "y.safetensors")] == ["m.a"]
+
+
 def test_broken_old_files_end_with_one_line(tmp_path):
     file = io.BytesIO()
     torch.save({"w": torch.arange(20.0), "n": [torch.zeros(3, 4)]}, file, _use_new_zipfile_serialization=False)

@@ -7,6 +7,7 @@ file, or, before PyTorch 1.6, one storage after the other behind the pickles.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -226,8 +227,21 @@ def _named(
     ]
     if any(call for _, call in named):
         yield from named
+        for attribute in _attributes_with_tensors(value, location, around, counter):
+            yield f"{name or 'the dict'}, attribute {attribute}", None
     else:
         yield name, None
+
+
+def _attributes_with_tensors(
+    value: Any, location: Location, around: tuple[int, ...], counter: Iterator[int]
+) -> Iterator[str]:
+    """Yield the attributes of a dict that have tensors, which are no part of a state_dict."""
+    if isinstance(value, PickledCall) and value.items and isinstance(value.state, PickledDict):
+        for key, attribute in value.state:
+            with suppress(ModelError):  # It contains itself.
+                if any(call for _, call in _named(attribute, "", location, (*around, id(value)), counter)):
+                    yield _key(key)
 
 
 def _plain_tensor(value: Any) -> Any:
