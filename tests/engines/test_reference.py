@@ -26,7 +26,7 @@ def test_training():
     assert elements(desc) == [
         (2, (0,), 0, (0,)), (2, (1,), 1, (0,)), (2, (2,), 1, (1,)), (3, (0,), 4, (0,)), (3, (1,), 4, (1,)),
     ]  # fmt: skip
-    assert [c.tolist() for c in desc.constants] == [[1, 2]]
+    assert [c.tolist() for c in desc.lower()[1]] == [[1, 2]]
 
 
 def test_slices():

@@ -46,7 +46,7 @@ def test_of_chunks(tmp_path, monkeypatch, seed, target):
     memory, errors = enough(make, 9000)
     assert errors
     with pytest.raises(BindingError, match="give more memory"):
-        make(memory * 9 // 10 if target == "y.zarr" else memory // 2)
+        make(memory * 9 // 10)
 
 
 @pytest.mark.parametrize("size", [9000, 2_000_000])

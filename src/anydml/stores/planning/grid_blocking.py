@@ -112,8 +112,10 @@ class GridBlocking(Blocking):
         boxes = max(map(self._least_bytes, range(len(self.outputs))))
 
         def is_enough(free: int) -> bool:
-            with suppress(BindingError):
-                return any(self._shares(free, *division).boxes >= boxes for division in self._divisions)
+            for division in self._divisions:
+                with suppress(BindingError):
+                    if self._shares(free, *division).boxes >= boxes:
+                        return True
             return False
 
         low, high = free, 2 * free
