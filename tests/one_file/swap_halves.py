@@ -44,9 +44,7 @@ class SwapHalvesOperatorDesc(OperatorDesc):
 
     def constraints(self) -> Iterator[Problem]:
         """Same sizes; an even axis."""
-        yield from self.sizes_are(
-            "OutputTensor", self.output_tensor, self.input_tensor.sizes, "sizes must be InputTensor's"
-        )
+        yield from self.sizes_are("output_tensor", self.input_tensor.sizes, "sizes must be InputTensor's")
         if self.input_tensor.sizes[self.axis] % 2:
             yield self.problem("Axis", f"Axis is {self.axis}, whose size is odd", "the axis has two equal halves")
 

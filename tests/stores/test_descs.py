@@ -52,7 +52,7 @@ def check(folder, desc, seed):
         np.save(folder / f"{k}.npy", array)
         opened.append(stores.open(folder / f"{k}.npy"))
     targets = [stores.create(folder / f"out{k}.npy", like=array) for k, array in enumerate(outputs)]
-    least = 64 + sum(constant.nbytes for constant in desc.constants)
+    least = 64 + sum(constant.nbytes for constant in desc.lower()[1])
     plan = None
     for memory in (200, 400, 800, 1600, 6400):
         try:
