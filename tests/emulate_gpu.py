@@ -145,7 +145,7 @@ def check_desc(rng, operator):
     fill_inputs(rng, desc, views[:first])
     on_host = {n for n, (name, _) in enumerate(tensors) if name in HOST_TENSORS}
     program = engine.CudaProgram(desc.OPERATOR, simplify(desc.moves([Layout.of(view) for view in views])), on_host, 0)
-    program.bind([*views, *desc.constants])()
+    program.bind([*views, *desc.lower()[1]])()
     outputs = [n for n in range(first, len(views)) if n not in on_host]
     expected = expected_outputs(desc, views[:first])
     compare([views[n] for n in outputs], [expected[n - first] for n in outputs], desc)
